@@ -1,0 +1,1 @@
+"""Tickwheel: a self-hosted job scheduler that fires on time and never loses a job."""

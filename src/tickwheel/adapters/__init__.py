@@ -1,0 +1,1 @@
+"""One folder per technology; each implements ports and knows no other adapter."""

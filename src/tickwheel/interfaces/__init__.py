@@ -1,0 +1,1 @@
+"""HTTP, CLI and client: the outside of Tickwheel."""

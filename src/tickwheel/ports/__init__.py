@@ -1,0 +1,1 @@
+"""What the services need from the world, as Protocols in domain verbs."""

@@ -1,0 +1,1 @@
+"""Use cases and loops; they know ports and the domain only."""

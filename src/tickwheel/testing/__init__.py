@@ -1,0 +1,1 @@
+"""Test doubles that ship with Tickwheel: virtual clock, faulty wrappers."""
