@@ -1,0 +1,62 @@
+"""The one place that reads the machine's clock, sleeps and draws randomness."""
+
+import asyncio
+import os
+import random
+import time
+
+SLEW_PER_MS = 0.05
+"""How fast the estimate follows the wall clock after a step back: at most 5 % slower than real time."""
+
+
+class SystemClock:
+    """Wall time as monotonic + offset.
+
+    A step of the machine's clock forwards is followed at once (a job may not fire early, but it would be late
+    otherwise). A step back is slewed: time runs 5 % slower until the two agree, so it never runs backwards and
+    no loop sleeps for the size of the step.
+    """
+
+    def __init__(self) -> None:
+        self._origin_ns = time.monotonic_ns()
+        self._offset_ms = time.time_ns() / 1e6 - self._origin_ns / 1e6
+        self._checked_ms = self.monotonic_ms()
+
+    def monotonic_ms(self) -> int:
+        return time.monotonic_ns() // 1_000_000
+
+    def now_ms(self) -> int:
+        mono_ns = time.monotonic_ns()
+        mono_ms = mono_ns // 1_000_000
+        if mono_ms != self._checked_ms:
+            self._follow_wall_clock(mono_ns, mono_ms)
+        return int(mono_ns / 1e6 + self._offset_ms)
+
+    def _follow_wall_clock(self, mono_ns: int, mono_ms: int) -> None:
+        wall_offset_ms = time.time_ns() / 1e6 - mono_ns / 1e6
+        if wall_offset_ms >= self._offset_ms:
+            self._offset_ms = wall_offset_ms
+        else:
+            allowed_ms = (mono_ms - self._checked_ms) * SLEW_PER_MS
+            self._offset_ms = max(wall_offset_ms, self._offset_ms - allowed_ms)
+        self._checked_ms = mono_ms
+
+    def behind_ms(self) -> int:
+        """How far the estimate is ahead of the machine's wall clock (a step back not slewed away yet)."""
+        return max(0, self.now_ms() - time.time_ns() // 1_000_000)
+
+    async def sleep_ms(self, length_ms: int) -> None:
+        await asyncio.sleep(max(0, length_ms) / 1000)
+
+
+class SystemRandomness:
+    """Jitter from the Mersenne twister, ids from the operating system."""
+
+    def __init__(self) -> None:
+        self._random = random.Random()
+
+    def fraction(self) -> float:
+        return self._random.random()
+
+    def random_bytes(self, count: int) -> bytes:
+        return os.urandom(count)
