@@ -1,0 +1,99 @@
+"""The error tree: one stable code each, and whether trying again can help.
+
+HTTP statuses are not here: `interfaces/http` maps codes to statuses, the CLI maps them to exit codes.
+"""
+
+from typing import ClassVar
+
+import msgspec
+
+
+class FieldProblem(msgspec.Struct, frozen=True):
+    """One thing wrong with a request: where (a dotted path such as `target.endpoint`), what, and the remedy."""
+
+    field: str
+    message: str
+    code: str = "invalid"
+
+
+class TickwheelError(Exception):
+    """Base of all errors that Tickwheel raises on purpose."""
+
+    code: ClassVar[str] = "internal"
+    retryable: ClassVar[bool] = False
+
+
+class InvalidRequest(TickwheelError):
+    """The request is wrong; every problem is named."""
+
+    code = "invalid_request"
+
+    def __init__(self, problems: list[FieldProblem]) -> None:
+        super().__init__("; ".join(f"{p.field}: {p.message}" for p in problems))
+        self.problems = problems
+
+
+class NotFound(TickwheelError):
+    """There is no such job, run or dead letter for this tenant."""
+
+    code = "not_found"
+
+
+class Conflict(TickwheelError):
+    """The thing is not in a state that allows this."""
+
+    code = "conflict"
+
+
+class VersionMismatch(TickwheelError):
+    """If-Match named another version of the job."""
+
+    code = "version_mismatch"
+
+
+class IdempotencyConflict(TickwheelError):
+    """The idempotency key was used for another request; nothing was written."""
+
+    code = "idempotency_key_reused"
+
+
+class UnsupportedFilter(TickwheelError):
+    """No index answers this combination of filters, and tables are never scanned."""
+
+    code = "unsupported_filter"
+
+
+class BadCursor(TickwheelError):
+    """The cursor was not made by this list."""
+
+    code = "bad_cursor"
+
+
+class StoreUnavailable(TickwheelError):
+    """The store did not take the request; nothing was written."""
+
+    code = "store_unavailable"
+    retryable = True
+
+
+class OutcomeUnknown(StoreUnavailable):
+    """The connection broke while committing: it may or may not have happened. Read back before repeating."""
+
+    code = "outcome_unknown"
+
+
+class Overloaded(TickwheelError):
+    """Too much is waiting already; nothing was written."""
+
+    code = "overloaded"
+    retryable = True
+
+
+class ConfigError(TickwheelError):
+    """Settings are wrong; every problem names its setting."""
+
+    code = "config"
+
+    def __init__(self, problems: list[FieldProblem]) -> None:
+        super().__init__("\n".join(f"{p.field}: {p.message}" for p in problems))
+        self.problems = problems
