@@ -1,0 +1,61 @@
+"""The executor: makes attempts and says how they ended.
+
+One object per kind of target (webhook, handler). The caller keeps a table of what is in flight and names each
+attempt by its index there (`slot`); the executor never looks at ledgers, leases or policies. Everything runs
+on the event loop's thread, in batches both ways, with no coroutine or future per attempt.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Protocol, TypeAlias
+
+import msgspec
+
+from tickwheel.domain.job import Target
+from tickwheel.domain.outcome import Outcome
+
+Report: TypeAlias = Callable[[Sequence[int], Sequence[Outcome]], None]
+"""Called with slots and their outcomes, pairwise, on the loop's thread; never from inside `start` or `cancel`."""
+
+
+class Work(msgspec.Struct, gc=False):
+    """One attempt to make. `payload` is the stored text as it is (b"" = none); texts go out as headers."""
+
+    slot: int  # index in the caller's table; free again once it was reported
+    job_id: bytes
+    scheduled_ms: int
+    fence: int
+    attempt: int  # from 1
+    max_attempts: int
+    lane: int
+    tenant_id: str
+    target: Target
+    payload: bytes
+    run_id: str
+    job_id_text: str
+    idempotency_key: str | None  # the job's own
+
+
+class Executor(Protocol):
+    """Makes attempts; built with a `Report`.
+
+    Every slot that was started is reported exactly once, whatever happens to it.
+    """
+
+    def start(self, works: Sequence[Work]) -> None:
+        """Take all of them; what cannot even begin is reported like any other end. Loop thread only."""
+        ...
+
+    def cancel(self, slots: Sequence[int]) -> None:
+        """Abort these attempts where possible; they are reported as CANCELLED, or as what they had become.
+
+        Slots that are not in flight are ignored.
+        """
+        ...
+
+    async def aclose(self, grace_ms: int) -> None:
+        """Stop: what has not begun is reported UNSTARTED at once, the rest gets `grace_ms` to end.
+
+        What is still going then is aborted and reported UNSTARTED. Returns when all is reported and released;
+        nothing may be started afterwards.
+        """
+        ...
