@@ -170,7 +170,7 @@ def classify_http(status: int) -> OutcomeClass:
 
 
 def parse_retry_after(value: str, now_ms: int) -> int | None:
-    """The length within [0, 1 h] that a Retry-After value asks for, as seconds or HTTP date; None if neither."""
+    """The length within [0, 1 h] that a Retry-After value (seconds or an HTTP date) asks for, else None."""
     text = value.strip()
     if text.isascii() and text.isdigit():
         seconds = int(text.lstrip("0")[: _RETRY_AFTER_DIGITS + 1] or "0")

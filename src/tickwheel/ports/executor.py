@@ -14,7 +14,7 @@ from tickwheel.domain.job import Target
 from tickwheel.domain.outcome import Outcome
 
 Report: TypeAlias = Callable[[Sequence[int], Sequence[Outcome]], None]
-"""Called with slots and their outcomes, pairwise, on the loop's thread; never from inside `start` or `cancel`."""
+"""Called with slots and outcomes, pairwise, on the loop's thread; never from inside `start` or `cancel`."""
 
 
 class Work(msgspec.Struct, gc=False):
