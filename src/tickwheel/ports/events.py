@@ -1,0 +1,90 @@
+"""What happened, for whoever wants to know: logs, metrics, the console of `tickwheel dev`.
+
+Events of the hot path are columnar, one per batch. A sink must be quick and must not raise; nothing waits for
+it and no outcome depends on it.
+"""
+
+from collections.abc import Mapping
+from typing import Protocol, TypeAlias
+
+import msgspec
+
+from tickwheel.domain.columns import Ints, Rows
+from tickwheel.ports.store import AttemptNote
+
+
+class AttemptsStarted(msgspec.Struct, frozen=True):
+    """Attempts handed to an executor. `lateness_ms` = start - due, `lane` as stored, one per attempt."""
+
+    lateness_ms: Ints
+    lane: Ints
+
+
+class AttemptsEnded(msgspec.Struct, frozen=True):
+    """COMPLETION rows that are committed (`applied`) or were refused as stale."""
+
+    rows: Rows
+    stale_count: int
+    notes: Mapping[int, AttemptNote]
+    targets: tuple[str, ...]  # a short printable target per row
+
+
+class ClaimsAnswered(msgspec.Struct, frozen=True):
+    """A claim batch came back; `verdicts[v]` counts `ClaimVerdict` v."""
+
+    verdicts: Ints
+    took_ms: int
+
+
+class RunsSkipped(msgspec.Struct, frozen=True):
+    """Occurrences that ended as SKIPPED at their claim, by reason."""
+
+    count: int
+    reason: str
+
+
+class TimersLoaded(msgspec.Struct, frozen=True):
+    """A slice of waiting timers was read."""
+
+    count: int
+    until_ms: int
+    took_ms: int
+
+
+class LoopFailed(msgspec.Struct, frozen=True):
+    """A loop met an error and goes on after a pause; `error` holds no payload and no secret."""
+
+    loop: str
+    error: str
+    retry_in_ms: int
+
+
+class ScheduleFailing(msgspec.Struct, frozen=True):
+    """A recurring job could not be planned at all; it is tried again, and `/metrics` shows the count."""
+
+    job_id: bytes
+    error: str
+
+
+class ClockStepped(msgspec.Struct, frozen=True):
+    """The machine's wall clock was set back; time is slewed until both agree."""
+
+    behind_ms: int
+
+
+Event: TypeAlias = (
+    AttemptsStarted
+    | AttemptsEnded
+    | ClaimsAnswered
+    | RunsSkipped
+    | TimersLoaded
+    | LoopFailed
+    | ScheduleFailing
+    | ClockStepped
+)
+
+
+class EventSink(Protocol):
+    """Takes events."""
+
+    def emit(self, event: Event) -> None: ...
