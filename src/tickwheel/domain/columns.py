@@ -48,7 +48,10 @@ CLAIM = np.dtype(
         ("action", "u1"),  # ClaimAction
         ("reason", "u1"),  # domain.run.SkipReason, for action SKIP
         ("overlap", "u1"),  # OverlapCode; what to do while an earlier run of the job is not terminal
-        ("last", "u1"),  # 1: this is the last allowed attempt, so RUNNING is written before the first effect
+        # Attempts that the policy allows. A claim that starts attempt number `max_attempts` is the last one: it
+        # counts only once RUNNING is written (`renew` with mark_running), which precedes its first effect. (This
+        # replaces a `last` flag: the attempt number of a retry is known to the store only.)
+        ("max_attempts", "<i4"),
         ("fence", "<i8"),  # the new token
         ("next_ms", "<i8"),  # next occurrence of a recurring job to insert with a won first claim; -1 = none
     ]
@@ -69,7 +72,10 @@ CLAIMED = np.dtype(
 
 COMPLETION = np.dtype(
     [
-        ("due_ms", "<i8"),  # of the timer that the attempt was claimed by
+        (
+            "due_ms",
+            "<i8",
+        ),  # of the timer that the attempt was claimed by; -1 = unknown (a reaper's): the row knows
         ("job_id", "V16"),
         ("scheduled_ms", "<i8"),
         ("gen", "<i4"),  # of that timer
