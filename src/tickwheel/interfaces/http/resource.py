@@ -1,0 +1,124 @@
+"""One path of the API: its methods, and everything that is the same for all of them.
+
+`Resource` is the ASGI application that a Starlette route leads to. It authenticates, runs the handler of the
+method, turns errors into problems and sends the answer in one piece. HEAD is GET without the body, OPTIONS lists
+the methods, any other method is 405 with `Allow`.
+
+Handlers take a `Call` and give an `Answer`; they never see ASGI.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Final
+
+import structlog
+from starlette.types import Receive, Scope, Send
+
+from tickwheel.domain.errors import TickwheelError
+from tickwheel.interfaces.http.auth import Tokens
+from tickwheel.interfaces.http.limits import ClientGone, read_body, require_json
+from tickwheel.interfaces.http.query import Query
+from tickwheel.interfaces.http.wire import Answer, Refusal, problem, refused
+
+_log: Final = structlog.get_logger()
+
+
+class Call:
+    """One request as a handler sees it."""
+
+    __slots__ = ("_query", "_receive", "headers", "scope")
+
+    def __init__(self, scope: Scope, receive: Receive) -> None:
+        self.scope = scope
+        self.headers: Mapping[bytes, bytes] = dict(scope["headers"])
+        self._receive = receive
+        self._query: Query | None = None
+
+    @property
+    def query(self) -> Query:
+        """The parameters after the question mark."""
+        if self._query is None:
+            self._query = Query(self.scope["query_string"])
+        return self._query
+
+    def path(self, name: str) -> str:
+        """The variable part of the path with this name."""
+        value: str = self.scope["path_params"][name]
+        return value
+
+    async def json_body(self, limit_bytes: int) -> bytes:
+        """The whole body, which has to be there and to call itself JSON."""
+        require_json(self.headers)
+        return await read_body(self._receive, self.headers, limit_bytes)
+
+    async def optional_json_body(self, limit_bytes: int) -> bytes:
+        """The whole body, or b"" if there is none; only a body that is there needs a media type."""
+        body = await read_body(self._receive, self.headers, limit_bytes)
+        if body:
+            require_json(self.headers)
+        return body
+
+    def repeated(self, name: bytes) -> list[bytes]:
+        """All values of a header, in order."""
+        return [value for key, value in self.scope["headers"] if key == name]
+
+
+Handler = Callable[[Call], Awaitable[Answer]]
+
+
+class Resource:
+    """The methods of one path."""
+
+    __slots__ = ("_allow", "_handlers", "_is_page", "_tokens")
+
+    def __init__(self, handlers: Mapping[str, Handler], tokens: Tokens, *, is_page: bool = False) -> None:
+        self._handlers = dict(handlers)
+        self._tokens = tokens
+        self._is_page = is_page
+        methods = {*handlers, "OPTIONS"} | ({"HEAD"} if "GET" in handlers else set())
+        self._allow = ", ".join(sorted(methods)).encode()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """ASGI."""
+        try:
+            answer = await self._answer(Call(scope, receive))
+        except ClientGone:
+            return
+        await send_answer(send, answer, with_body=scope["method"] != "HEAD")
+
+    async def _answer(self, call: Call) -> Answer:
+        try:
+            self._tokens.check(call.headers.get(b"authorization"), allow_basic=self._is_page)
+            handler = self._handler_of(call.scope["method"])
+            return await handler(call)
+        except (TickwheelError, Refusal) as error:
+            return refused(error)
+        except ClientGone:
+            raise
+        except Exception:
+            # A fault of ours must still be an answer that clients can read; the traceback goes to the log.
+            _log.exception("http.request_failed", method=call.scope["method"], path=call.scope["path"])
+            return problem("internal", "The server failed to answer this; its log says why.")
+
+    def _handler_of(self, method: str) -> Handler:
+        handler = self._handlers.get("GET" if method == "HEAD" else method)
+        if handler is not None:
+            return handler
+        if method == "OPTIONS":
+            return self._options
+        raise Refusal(
+            "method_not_allowed",
+            f"{method} is not possible here; possible are {self._allow.decode()}.",
+            headers=((b"allow", self._allow),),
+        )
+
+    async def _options(self, call: Call) -> Answer:
+        return Answer(204, headers=((b"allow", self._allow),))
+
+
+async def send_answer(send: Send, answer: Answer, *, with_body: bool = True) -> None:
+    """Send it as one start and one body message."""
+    headers = [*answer.headers, (b"x-content-type-options", b"nosniff")]
+    if answer.status != 204:
+        headers.append((b"content-length", b"%d" % len(answer.body)))
+    await send({"type": "http.response.start", "status": answer.status, "headers": headers})
+    await send({"type": "http.response.body", "body": answer.body if with_body else b""})

@@ -1,0 +1,121 @@
+"""The server: uvicorn inside an event loop that is already running.
+
+The socket is bound before anything else starts, so a taken port is an ordinary `OSError`, port 0 is known at once,
+and `start` returns only when connections are accepted. Signals are left to the caller, who decides in which order
+things stop; `stop` lets requests that are being answered finish, within a bound.
+"""
+
+import asyncio
+import contextlib
+import socket
+from collections.abc import Iterator
+from typing import Final
+
+import uvicorn
+from starlette.types import ASGIApp
+
+from tickwheel.interfaces.http.connection import BoundedProtocol
+
+BACKLOG_COUNT: Final = 2048
+KEEP_ALIVE_S: Final = 75
+"""Longer than the usual 60 s of load balancers, so that they close first and never meet a closing connection."""
+_TICKS_PER_SECOND: Final = 10
+
+
+class _Server(uvicorn.Server):
+    """uvicorn without its signal handlers; tells when it listens and looks after slow clients."""
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self.listening = asyncio.Event()
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self.listening.set()
+
+    async def on_tick(self, counter: int) -> bool:
+        if counter % _TICKS_PER_SECOND == 0:
+            now_s = asyncio.get_running_loop().time()
+            for connection in list(self.server_state.connections):
+                if isinstance(connection, BoundedProtocol):
+                    connection.overdue(now_s)
+        return await super().on_tick(counter)
+
+
+class HttpServer:
+    """Serves one ASGI application on one address."""
+
+    def __init__(self, app: ASGIApp, host: str, port: int, *, drain_seconds: int = 10) -> None:
+        self._app = app
+        self._host = host
+        self._port = port
+        self._drain_seconds = drain_seconds
+        self._server: _Server | None = None
+        self._serving: asyncio.Task[None] | None = None
+
+    @property
+    def port(self) -> int:
+        """The bound port; what was asked for until `start` has returned."""
+        return self._port
+
+    @property
+    def url(self) -> str:
+        """The address to open; a wildcard host is shown as localhost."""
+        host = {"": "localhost", "0.0.0.0": "localhost", "::": "localhost"}.get(self._host, self._host)  # noqa: S104 - shown, not bound
+        return f"http://{f'[{host}]' if ':' in host else host}:{self._port}"
+
+    async def start(self) -> None:
+        """Bind and serve; returns once connections are accepted. Raises `OSError` if the address is not free."""
+        listener = _bind(self._host, self._port)
+        self._port = listener.getsockname()[1]
+        config = uvicorn.Config(
+            self._app,
+            http=BoundedProtocol,
+            ws="none",
+            lifespan="off",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            proxy_headers=False,
+            timeout_keep_alive=KEEP_ALIVE_S,
+            timeout_graceful_shutdown=self._drain_seconds,
+            backlog=BACKLOG_COUNT,
+        )
+        self._server = _Server(config)
+        self._serving = asyncio.create_task(self._server.serve(sockets=[listener]), name="http-server")
+        listening = asyncio.create_task(self._server.listening.wait())
+        try:
+            await asyncio.wait({listening, self._serving}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            listening.cancel()
+        if self._serving.done():
+            listener.close()
+            await self._serving
+
+    async def stop(self) -> None:
+        """Refuse new connections, let open requests finish within the drain time, then return."""
+        if self._server is None or self._serving is None:
+            return
+        self._server.should_exit = True
+        await self._serving
+        self._server = None
+
+
+def _bind(host: str, port: int) -> socket.socket:
+    family, _, _, _, address = socket.getaddrinfo(
+        host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+    )[0]
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(address)
+        listener.listen(BACKLOG_COUNT)
+        listener.setblocking(False)
+    except OSError:
+        listener.close()
+        raise
+    return listener

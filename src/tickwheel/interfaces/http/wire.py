@@ -1,0 +1,221 @@
+"""What goes over the wire: answers, problems (RFC 9457), and which error has which HTTP status.
+
+This is the only place that knows statuses of errors. Every problem body has the same shape, so that a client can
+show it without knowing the code: `type` points at its explanation on this server's own /docs page.
+"""
+
+from datetime import UTC, datetime
+from functools import lru_cache
+from http import HTTPStatus
+from typing import Any, Final
+
+import msgspec
+
+from tickwheel.domain.errors import FieldProblem, InvalidRequest, TickwheelError
+
+JSON_TYPE: Final = b"application/json"
+PROBLEM_TYPE: Final = b"application/problem+json"
+
+Header = tuple[bytes, bytes]
+
+
+class ErrorKind(msgspec.Struct, frozen=True):
+    """What every problem of one code has in common; `meaning` is its line in the documentation."""
+
+    status: int
+    title: str
+    meaning: str
+    retry_after_seconds: int | None = None
+
+
+ERRORS: Final[dict[str, ErrorKind]] = {
+    "invalid_request": ErrorKind(
+        422, "The request is not valid", "One or more fields are wrong; `errors` names each of them."
+    ),
+    "malformed_json": ErrorKind(400, "The body is not JSON", "The body could not be read as JSON (RFC 8259)."),
+    "incomplete_body": ErrorKind(
+        400, "The body ended too early", "The connection stopped before the announced length had arrived."
+    ),
+    "malformed_request": ErrorKind(
+        400, "The request is not HTTP", "The bytes sent are not a valid HTTP/1.1 request."
+    ),
+    "bad_cursor": ErrorKind(
+        400, "The cursor is not valid", "`cursor` must be a `next_cursor` of the same list with the same filters."
+    ),
+    "idempotency_key_mismatch": ErrorKind(
+        400,
+        "Two different idempotency keys",
+        "The Idempotency-Key header and the `idempotency_key` field are both given and differ.",
+    ),
+    "unauthorized": ErrorKind(
+        401, "A token is needed", "Send `Authorization: Bearer <token>` with a known token."
+    ),
+    "not_found": ErrorKind(404, "Not found", "This tenant has no such job, run or dead letter."),
+    "no_such_path": ErrorKind(404, "No such path", "The API has nothing at this path."),
+    "method_not_allowed": ErrorKind(
+        405, "Method not allowed", "The path exists, but not with this method; `Allow` lists those it has."
+    ),
+    "request_timeout": ErrorKind(408, "The request took too long", "The request did not arrive whole in time."),
+    "conflict": ErrorKind(
+        409, "Not possible in this state", "The job or run is in a state that does not allow this."
+    ),
+    "version_mismatch": ErrorKind(
+        412, "The job has changed", "If-Match names another version than the stored one: read it again."
+    ),
+    "body_too_large": ErrorKind(413, "The body is too large", "The body is longer than this endpoint reads."),
+    "unsupported_media_type": ErrorKind(
+        415, "Unsupported media type", "The body must be `application/json` in UTF-8, without content coding."
+    ),
+    "idempotency_key_reused": ErrorKind(
+        422,
+        "The idempotency key was used for another request",
+        "This key belongs to a different request; nothing was written.",
+    ),
+    "unsupported_filter": ErrorKind(
+        422, "These filters do not go together", "No index answers this combination, and tables are never scanned."
+    ),
+    "overloaded": ErrorKind(
+        429, "Too much is waiting", "Nothing was written; send it again after `Retry-After`.", 1
+    ),
+    "headers_too_large": ErrorKind(431, "The headers are too large", "Request line and headers exceed the bound."),
+    "internal": ErrorKind(500, "An internal error", "A fault of this server; its log has the details."),
+    "store_unavailable": ErrorKind(
+        503, "The store is not available", "Nothing was written; send it again after `Retry-After`.", 1
+    ),
+    "outcome_unknown": ErrorKind(
+        503,
+        "The outcome is not known",
+        "The store broke while committing. Read back, or repeat with the same idempotency key.",
+        1,
+    ),
+}
+"""Every code that a problem can carry. The documentation lists them from here."""
+
+
+class Problem(msgspec.Struct, frozen=True):
+    """The body of every answer that is not a success."""
+
+    type: str
+    title: str
+    status: int
+    detail: str
+    code: str
+    errors: list[FieldProblem] = []
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """A complete HTTP answer; the content length is added when it is sent."""
+
+    status: int
+    body: bytes = b""
+    headers: tuple[Header, ...] = ()
+
+
+class Refusal(Exception):
+    """A request that the HTTP layer itself refuses; `code` is a key of `ERRORS`."""
+
+    def __init__(
+        self,
+        code: str,
+        detail: str,
+        *,
+        errors: list[FieldProblem] | None = None,
+        headers: tuple[Header, ...] = (),
+    ) -> None:
+        super().__init__(detail)
+        self.code = code
+        self.detail = detail
+        self.errors = errors or []
+        self.headers = headers
+
+
+_ENCODER: Final = msgspec.json.Encoder()
+_JSON_HEADERS: Final[tuple[Header, ...]] = ((b"content-type", JSON_TYPE),)
+
+encode = _ENCODER.encode
+
+
+def ok(body: Any, *, status: int = 200, headers: tuple[Header, ...] = ()) -> Answer:
+    """A success with `body` encoded as JSON."""
+    return Answer(status, _ENCODER.encode(body), _JSON_HEADERS + headers)
+
+
+def problem_body(code: str, detail: str, errors: list[FieldProblem] | None = None) -> Problem:
+    """The problem object of one code."""
+    kind = ERRORS[code]
+    return Problem(
+        type=f"/docs#problem-{code}",
+        title=kind.title,
+        status=kind.status,
+        detail=detail,
+        code=code,
+        errors=errors or [],
+    )
+
+
+def problem(
+    code: str, detail: str, *, errors: list[FieldProblem] | None = None, headers: tuple[Header, ...] = ()
+) -> Answer:
+    """The answer for one code; 429 and 503 say when to come again."""
+    kind = ERRORS[code]
+    all_headers: list[Header] = [(b"content-type", PROBLEM_TYPE), *headers]
+    if kind.retry_after_seconds is not None:
+        all_headers.append((b"retry-after", str(kind.retry_after_seconds).encode()))
+    return Answer(kind.status, _ENCODER.encode(problem_body(code, detail, errors)), tuple(all_headers))
+
+
+def refused(error: TickwheelError | Refusal) -> Answer:
+    """The answer to a request that failed with this error."""
+    if isinstance(error, Refusal):
+        return problem(error.code, error.detail, errors=error.errors, headers=error.headers)
+    return problem(code_of(error), detail_of(error), errors=errors_of(error))
+
+
+def problem_of(error: TickwheelError | Refusal) -> Problem:
+    """The same as an object, for one item of a batch."""
+    if isinstance(error, Refusal):
+        return problem_body(error.code, error.detail, error.errors)
+    return problem_body(code_of(error), detail_of(error), errors_of(error))
+
+
+def code_of(error: TickwheelError) -> str:
+    """The problem code of an error; a code that is not documented is an internal one."""
+    return error.code if error.code in ERRORS else "internal"
+
+
+def detail_of(error: TickwheelError) -> str:
+    """The sentence for people: what is wrong, by field where there are several."""
+    return str(error) or ERRORS[code_of(error)].meaning
+
+
+def errors_of(error: TickwheelError) -> list[FieldProblem]:
+    """The fields that are wrong; empty for errors that are not about fields."""
+    return list(error.problems) if isinstance(error, InvalidRequest) else []
+
+
+def status_line(status: int) -> bytes:
+    """`HTTP/1.1 408 Request Timeout`, for answers that the server writes by itself."""
+    return f"HTTP/1.1 {status} {HTTPStatus(status).phrase}".encode()
+
+
+def iso(instant_ms: int | None) -> str | None:
+    """UTC with milliseconds and `Z`, or None; instants that no calendar has are clamped to year 1 or 9999."""
+    if instant_ms is None:
+        return None
+    return iso_text(instant_ms)
+
+
+_MIN_MS: Final = -62_135_596_800_000
+_MAX_MS: Final = 253_402_300_799_999
+
+
+def iso_text(instant_ms: int) -> str:
+    """UTC with milliseconds and `Z`."""
+    seconds, millis = divmod(min(max(instant_ms, _MIN_MS), _MAX_MS), 1000)
+    return f"{_second_text(seconds)}.{millis:03d}Z"
+
+
+@lru_cache(maxsize=4096)
+def _second_text(seconds: int) -> str:
+    # Jobs of a batch share few seconds, and formatting a date costs more than the rest of an item's answer.
+    return datetime.fromtimestamp(seconds, UTC).isoformat()[:19]
