@@ -1,0 +1,252 @@
+"""The server over a real socket: what a connection may send, and what it hears."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from tickwheel.interfaces.http import connection
+from tickwheel.interfaces.http.auth import Tokens
+from tickwheel.interfaces.http.resource import Call, Handler, Resource
+from tickwheel.interfaces.http.server import HttpServer
+from tickwheel.interfaces.http.wire import Answer, ok
+
+
+async def echo_length(call: Call) -> Answer:
+    return ok({"bytes": len(await call.json_body(1000))})
+
+
+@asynccontextmanager
+async def serving(handler: Handler = echo_length, drain_seconds: int = 5) -> AsyncIterator[HttpServer]:
+    app = Resource({"POST": handler, "GET": handler}, Tokens())
+    server = HttpServer(app, "127.0.0.1", 0, drain_seconds=drain_seconds)
+    await server.start()
+    try:
+        yield server
+    finally:
+        await server.stop()
+
+
+async def exchange(server: HttpServer, data: bytes, *, half_close: bool = False) -> tuple[int, dict[str, Any]]:
+    """Send raw bytes, read one answer until the server closes or the body is whole."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+    try:
+        writer.write(data)
+        await writer.drain()
+        if half_close:
+            writer.write_eof()
+        return await read_answer(reader)
+    finally:
+        writer.close()
+
+
+async def read_answer(reader: asyncio.StreamReader) -> tuple[int, dict[str, Any]]:
+    head = await reader.readuntil(b"\r\n\r\n")
+    status = int(head.split(b" ", 2)[1])
+    length = next(int(line[15:]) for line in head.lower().split(b"\r\n") if line.startswith(b"content-length:"))
+    return status, json.loads(await reader.readexactly(length))
+
+
+def run(scenario: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    asyncio.run(scenario())
+
+
+HEAD = b"POST / HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+
+
+def test_port_zero_is_bound_and_reported_before_start_returns() -> None:
+    async def scenario() -> None:
+        async with serving() as server:
+            assert server.port > 0
+            assert server.url == f"http://127.0.0.1:{server.port}"
+            status, body = await exchange(server, HEAD + b"Content-Length: 2\r\n\r\n{}")
+            assert (status, body) == (200, {"bytes": 2})
+
+    run(scenario)
+
+
+def test_a_taken_port_is_an_os_error() -> None:
+    async def scenario() -> None:
+        async with serving() as server:
+            second = HttpServer(Resource({}, Tokens()), "127.0.0.1", server.port)
+            with pytest.raises(OSError, match="in use"):
+                await second.start()
+
+    run(scenario)
+
+
+@pytest.mark.parametrize(
+    ("data", "status", "code"),
+    [
+        (b"GET / HTTP/1.1\r\nHost: x\r\nX: " + b"a" * 40_000 + b"\r\n\r\n", 431, "headers_too_large"),
+        (b"GET /" + b"a" * 40_000, 431, "headers_too_large"),
+        (b"GET / HTTP/1.1\r\n" + b"X: y\r\n" * 9_000 + b"\r\n", 431, "headers_too_large"),
+        (b"hello\r\n\r\n", 400, "malformed_request"),
+        (b"GET / HTTP/9.9\r\n\r\n", 400, "malformed_request"),
+        (HEAD + b"Content-Length: 5\r\nContent-Length: 6\r\n\r\n{}", 400, "malformed_request"),
+        (HEAD + b"Content-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n{}", 400, "malformed_request"),
+        (HEAD + b"Transfer-Encoding: chunked\r\n\r\nzz\r\n{}\r\n0\r\n\r\n", 400, "malformed_request"),
+        (HEAD + b"Content-Length: 9999999999999999999999\r\n\r\n{}", 400, "malformed_request"),
+        (HEAD + b"Content-Length: 5000\r\n\r\n", 413, "body_too_large"),
+        (HEAD + b"Content-Length: 5000\r\n\r\n" + b" " * 5000, 413, "body_too_large"),
+        (
+            HEAD + b"Transfer-Encoding: chunked\r\n\r\n7d0\r\n" + b" " * 2000 + b"\r\n0\r\n\r\n",
+            413,
+            "body_too_large",
+        ),
+        (b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{}", 415, "unsupported_media_type"),
+        (b"DELETE / HTTP/1.1\r\nHost: x\r\n\r\n", 405, "method_not_allowed"),
+    ],
+)
+def test_hostile_bytes_get_a_problem(data: bytes, status: int, code: str) -> None:
+    async def scenario() -> None:
+        async with serving() as server:
+            got, body = await exchange(server, data)
+            assert (got, body["code"]) == (status, code)
+            assert body["status"] == status
+
+    run(scenario)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"GET /\xff\xfe HTTP/1.1\r\nHost: x\r\n\r\n",
+        b"CONNECT a:1 HTTP/1.1\r\nHost: x\r\n\r\n",
+        b"OPTIONS * HTTP/1.1\r\nHost: x\r\n\r\n",
+        b"GET http://a HTTP/1.1\r\nHost: x\r\n\r\n",
+        b"GET  HTTP/1.1\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: x\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n",
+        b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
+        b"GET /%00%ff HTTP/1.1\r\nHost: x\r\n\r\n",
+    ],
+)
+def test_odd_requests_never_get_a_5xx_and_never_stop_the_server(data: bytes) -> None:
+    async def scenario() -> None:
+        async with serving() as server:
+            reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+            writer.write(data)
+            writer.write_eof()
+            head = await reader.read(4096)
+            writer.close()
+            assert head == b"" or 200 <= int(head.split(b" ", 2)[1]) < 500
+            assert (await exchange(server, HEAD + b"Content-Length: 2\r\n\r\n{}"))[0] == 200
+
+    run(scenario)
+
+
+def test_a_body_cut_off_in_the_middle_is_400() -> None:
+    async def scenario() -> None:
+        async with serving() as server:
+            status, body = await exchange(server, HEAD + b'Content-Length: 100\r\n\r\n{"a', half_close=True)
+            assert (status, body["code"]) == (400, "incomplete_body")
+
+    run(scenario)
+
+
+def test_a_client_that_closes_its_sending_half_still_gets_the_answer() -> None:
+    async def scenario() -> None:
+        async with serving(slow_answer(asyncio.Event(), set_first=True)) as server:
+            status, _ = await exchange(server, HEAD + b"Content-Length: 2\r\n\r\n{}", half_close=True)
+            assert status == 200
+
+    run(scenario)
+
+
+def slow_answer(gate: asyncio.Event, *, set_first: bool = False) -> Callable[[Call], Awaitable[Answer]]:
+    async def handler(call: Call) -> Answer:
+        if set_first:
+            asyncio.get_running_loop().call_later(0.05, gate.set)
+        await gate.wait()
+        return ok({})
+
+    return handler
+
+
+def test_a_client_that_goes_away_in_the_middle_leaves_no_trace(caplog: pytest.LogCaptureFixture) -> None:
+    async def scenario() -> None:
+        async with serving() as server:
+            for _ in range(20):
+                _, writer = await asyncio.open_connection("127.0.0.1", server.port)
+                writer.write(HEAD + b'Content-Length: 100\r\n\r\n{"a')
+                await writer.drain()
+                writer.transport.abort()
+            assert (await exchange(server, HEAD + b"Content-Length: 2\r\n\r\n{}"))[0] == 200
+
+    run(scenario)
+    assert [r for r in caplog.records if r.levelname == "ERROR"] == []
+
+
+@pytest.mark.parametrize(
+    ("data", "status"), [(HEAD, 408), (HEAD + b"Content-Length: 100\r\n\r\n{", 408), (b"", None)]
+)
+def test_a_request_that_never_becomes_whole_is_given_up(
+    data: bytes, status: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connection, "REQUEST_LIMIT_S", 0.1)
+
+    async def scenario() -> None:
+        async with serving() as server:
+            reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+            writer.write(data)
+            answer = await reader.read()
+            writer.close()
+            assert (int(answer.split(b" ", 2)[1]) if answer else None) == status
+
+    run(scenario)
+
+
+def test_a_slow_answer_is_not_a_slow_request(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connection, "REQUEST_LIMIT_S", 0.1)
+    gate = asyncio.Event()
+
+    async def scenario() -> None:
+        async with serving(slow_answer(gate)) as server:
+            asyncio.get_running_loop().call_later(1.3, gate.set)
+            assert (await exchange(server, HEAD + b"Content-Length: 2\r\n\r\n{}"))[0] == 200
+
+    run(scenario)
+
+
+def test_stop_lets_an_open_request_finish_and_refuses_new_connections() -> None:
+    async def scenario() -> None:
+        gate = asyncio.Event()
+        server = HttpServer(Resource({"POST": slow_answer(gate)}, Tokens()), "127.0.0.1", 0, drain_seconds=5)
+        await server.start()
+        reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+        writer.write(HEAD + b"Content-Length: 2\r\n\r\n{}")
+        await writer.drain()
+        await asyncio.sleep(0.05)
+        stopping = asyncio.create_task(server.stop())
+        await asyncio.sleep(0.3)
+        assert not stopping.done()
+        with pytest.raises(OSError):
+            await asyncio.open_connection("127.0.0.1", server.port)
+        gate.set()
+        assert (await read_answer(reader))[0] == 200
+        await stopping
+        writer.close()
+
+    run(scenario)
+
+
+def test_stop_does_not_wait_longer_than_the_drain_time() -> None:
+    async def scenario() -> None:
+        server = HttpServer(
+            Resource({"POST": slow_answer(asyncio.Event())}, Tokens()), "127.0.0.1", 0, drain_seconds=1
+        )
+        await server.start()
+        _, writer = await asyncio.open_connection("127.0.0.1", server.port)
+        writer.write(HEAD + b"Content-Length: 2\r\n\r\n{}")
+        await writer.drain()
+        await asyncio.sleep(0.05)
+        before_s = asyncio.get_running_loop().time()
+        await server.stop()
+        assert asyncio.get_running_loop().time() - before_s < 3
+        writer.close()
+
+    run(scenario)
