@@ -1,0 +1,128 @@
+# Everything that a person or CI does with this checkout. `make` alone prints the list.
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.NOTPARALLEL:
+MAKEFLAGS += --no-builtin-rules
+
+PORT ?= 8080
+ARGS ?=
+WORKERS ?= 2
+
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check --no-input
+PYTHON_STAMP := $(VENV)/.stamp-python
+RUN_STAMP := $(VENV)/.stamp-run
+DEV_STAMP := $(VENV)/.stamp-dev
+BENCHMARKS := ingest trigger throughput lateness burst memory
+
+# An environment that was moved, or whose interpreter is gone, is forgotten here and made anew below.
+$(shell { $(BIN)/python -c '' && grep -qF '$(CURDIR)/$(BIN)/python' $(BIN)/pip; } 2>/dev/null || rm -f $(VENV)/.stamp-*)
+
+##@ Use it
+
+.PHONY: run
+run: $(RUN_STAMP) ## install what is missing, then start everything on PORT (default 8080)
+	@exec $(BIN)/tickwheel dev --port $(PORT) $(ARGS)
+
+.PHONY: install
+install: $(RUN_STAMP) ## make .venv with the package in it, so that .venv/bin/tickwheel works
+
+##@ Prove it
+
+.PHONY: test
+test: $(DEV_STAMP) ## run all tests (ARGS='-k wheel' picks some)
+	@echo "== tests"
+	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup $(ARGS)
+
+.PHONY: check
+check: format lint types contracts sizes leaks docs bench-smoke test ## run exactly what CI runs
+
+.PHONY: format
+format: $(DEV_STAMP) ## check the format
+	@echo "== format"
+	@$(BIN)/ruff format --check --quiet . || { echo "'make fmt' mends it."; exit 1; }
+
+.PHONY: lint
+lint: $(DEV_STAMP) ## check the lint rules
+	@echo "== lint"
+	@$(BIN)/ruff check .
+
+.PHONY: types
+types: $(DEV_STAMP) ## check the types, strictly
+	@echo "== types"
+	@$(BIN)/mypy
+	@$(BIN)/mypy tools
+
+.PHONY: contracts
+contracts: $(DEV_STAMP) ## check which floor imports which
+	@echo "== import contracts"
+	@$(BIN)/lint-imports
+
+.PHONY: sizes
+sizes: $(DEV_STAMP) ## check that no file has grown too long
+	@echo "== file sizes"
+	@$(BIN)/python tools/check_file_sizes.py
+
+.PHONY: leaks
+leaks: $(DEV_STAMP) ## check that no file names a private path or a package host
+	@echo "== leaks"
+	@$(BIN)/python tools/check_no_leaks.py
+
+.PHONY: docs
+docs: $(DEV_STAMP) ## check links, commands and generated parts of the docs
+	@echo "== docs"
+	@$(BIN)/python tools/check_doc_links.py
+	@$(BIN)/python tools/state_diagram.py --check
+
+.PHONY: bench-smoke
+bench-smoke: $(DEV_STAMP) ## run each benchmark once, tiny, so that none rots
+	@echo "== benchmarks, smoke"
+	@$(BIN)/python tools/check_benchmarks.py $(BENCHMARKS)
+
+.PHONY: bench
+bench: $(RUN_STAMP) ## run the benchmarks at full size on SQLite, one JSON line each
+	@for name in $(BENCHMARKS); do $(BIN)/tickwheel bench $$name --json $(ARGS) || exit 1; done
+
+.PHONY: chaos
+chaos: $(DEV_STAMP) ## run the crash test in its long form: real processes, many kill -9
+	@TICKWHEEL_CHAOS=long $(BIN)/python -m pytest -n 0 --timeout 3600 tests/faults $(ARGS)
+
+##@ Change it
+
+.PHONY: fmt
+fmt: $(DEV_STAMP) ## format the code and mend what lint can mend
+	@$(BIN)/ruff check --fix-only --quiet .
+	@$(BIN)/ruff format .
+	@$(BIN)/python tools/state_diagram.py
+
+.PHONY: lock
+lock: $(DEV_STAMP) ## resolve the dependencies anew into the three lock files
+	@sh tools/lock.sh $(VENV)
+
+.PHONY: clean
+clean: ## remove what was built and cached, .venv too (your data in .tickwheel stays)
+	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	find src tests tools bench -name __pycache__ -type d -prune -exec rm -rf {} +
+
+.PHONY: help
+help: ## print this list
+	@awk 'BEGIN {FS = ":.*## "} \
+	  /^##@ / {printf "\n%s\n", substr($$0, 5)} \
+	  /^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+$(PYTHON_STAMP):
+	@sh tools/make_venv.sh $(VENV)
+	@touch $@
+
+$(RUN_STAMP): requirements-build.lock requirements.lock pyproject.toml | $(PYTHON_STAMP)
+	@echo "Installing Tickwheel into $(VENV) (a minute at most; the next time is quick)"
+	@$(PIP) install --require-hashes -r requirements-build.lock -r requirements.lock
+	@$(PIP) install --no-deps --no-build-isolation --editable .
+	@touch $@
+
+$(DEV_STAMP): requirements-dev.lock $(RUN_STAMP)
+	@echo "Installing what tests and checks need into $(VENV)"
+	@$(PIP) install --require-hashes -r requirements-dev.lock
+	@touch $@

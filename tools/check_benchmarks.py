@@ -1,0 +1,72 @@
+"""Runs each benchmark once, as small as it gets, and looks at what it prints.
+
+usage: python tools/check_benchmarks.py NAME...
+
+The figures mean nothing at this size. What is held: the command works, and its last line is one flat JSON
+object with the numbers that its name promises.
+"""
+
+import json
+import math
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+LIMIT_S = 60
+PROMISED = {
+    "ingest": ("jobs_per_s",),
+    "trigger": ("triggers_per_s",),
+    "throughput": ("runs_per_s",),
+    "lateness": ("late_p50_ms", "late_p99_ms", "late_max_ms"),
+    "burst": ("runs_per_s", "late_max_ms"),
+    "memory": ("bytes_per_timer",),
+}
+
+
+def find_problem(name: str, output: str) -> str | None:
+    """What is wrong with the output of benchmark `name`, or None."""
+    lines = output.strip().splitlines()
+    try:
+        answer = json.loads(lines[-1] if lines else "")
+    except ValueError:
+        return "the last line is not JSON"
+    if not isinstance(answer, dict):
+        return "the last line is not a JSON object"
+    if nested := [key for key, value in answer.items() if isinstance(value, dict | list)]:
+        return f"{nested[0]} is not flat"
+    for key in PROMISED[name]:
+        value = answer.get(key)
+        if not isinstance(value, int | float) or isinstance(value, bool) or not math.isfinite(value):
+            return f"{key} is {value!r}, not a number"
+    return None
+
+
+def run_benchmark(name: str, directory: Path) -> str | None:
+    """Run one in its smallest form; what is wrong with it, or None."""
+    command = [
+        str(Path(sys.executable).with_name("tickwheel")),
+        *("bench", name, "--smoke", "--json", "--store", f"sqlite:{directory / name}"),
+    ]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_S, stdin=subprocess.DEVNULL)
+    except subprocess.TimeoutExpired:
+        return f"still running after {LIMIT_S} s"
+    if done.returncode:
+        return f"exit code {done.returncode}: {done.stderr.strip()[-400:]}"
+    return find_problem(name, done.stdout)
+
+
+def main(names: list[str]) -> int:
+    """Run them in turn; the exit code says if all did what they promise."""
+    failed = False
+    with tempfile.TemporaryDirectory() as directory:
+        for name in names:
+            problem = run_benchmark(name, Path(directory))
+            print(f"{name}: {problem or 'ok'}", file=sys.stderr if problem else sys.stdout)
+            failed = failed or problem is not None
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
