@@ -4,12 +4,13 @@ Events of the hot path are columnar, one per batch. A sink must be quick and mus
 it and no outcome depends on it.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Protocol, TypeAlias
 
 import msgspec
 
 from tickwheel.domain.columns import Ints, Rows
+from tickwheel.ports.executor import Work
 from tickwheel.ports.store import AttemptNote
 
 
@@ -26,7 +27,7 @@ class AttemptsEnded(msgspec.Struct, frozen=True):
     rows: Rows
     stale_count: int
     notes: Mapping[int, AttemptNote]
-    targets: tuple[str, ...]  # a short printable target per row
+    works: Sequence[Work | None]  # what was attempted, per row; None for reaped attempts
 
 
 class ClaimsAnswered(msgspec.Struct, frozen=True):

@@ -1,0 +1,190 @@
+"""Starts attempts on the executors, takes their reports and decides what follows.
+
+One `Pool` per kind of executor: its slots (with the lanes' reservations), its table of attempts in flight, the
+executor. Claims hold slots and hand over what they won with `start`; a report frees the slots and queues the
+completions. The common end, a clean success, is handled by columns; only other ends are looked at one by one.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+import msgspec
+import numpy as np
+
+from tickwheel.domain.columns import COMPLETION, FLAG_LANE_MASK, CompletionCause, Rows
+from tickwheel.domain.ids import job_id_text, run_id_text
+from tickwheel.domain.job import Spec
+from tickwheel.domain.lanes import LANE_COUNT, LaneSlots
+from tickwheel.domain.outcome import OK, Outcome, OutcomeClass, RetryPolicy, decide
+from tickwheel.domain.run import RunState
+from tickwheel.ports.clock import Clock, Randomness
+from tickwheel.ports.events import AttemptsStarted, EventSink
+from tickwheel.ports.executor import Executor, Work
+from tickwheel.ports.store import AttemptNote, WorkDefinition
+from tickwheel.services.completion import Completions
+from tickwheel.services.inflight import InFlight
+
+COPIED: Final = (
+    "due_ms",
+    "job_id",
+    "scheduled_ms",
+    "gen",
+    "flags",
+    "fence",
+    "attempt",
+    "lost_count",
+    "started_ms",
+)
+
+
+class Sent(msgspec.Struct, frozen=True):
+    """When a claim was sent (monotonic: the attempt's own clock starts there) and until when it holds."""
+
+    lease_ms: int
+    mono_ms: int
+
+
+class Won(msgspec.Struct, frozen=True):
+    """Claims of one pool that were won: TIMER and CLAIMED rows, definitions and specs, all in one order."""
+
+    timers: Rows
+    claimed: Rows
+    works: Sequence[WorkDefinition]
+    specs: Sequence[Spec]
+    sent: Sent
+
+
+class Pool:
+    """The attempts of one executor kind."""
+
+    def __init__(
+        self,
+        *,
+        capacity: int,
+        build_executor: Callable[[Callable[[Sequence[int], Sequence[Outcome]], None]], Executor],
+        completions: Completions,
+        clock: Clock,
+        randomness: Randomness,
+        events: EventSink,
+        on_free: Callable[[], None],
+    ) -> None:
+        self.slots = LaneSlots(capacity)
+        self.inflight = InFlight(capacity)
+        self.executor = build_executor(self._report)
+        self._policies: list[RetryPolicy | None] = [None] * capacity
+        self._completions, self._clock, self._randomness = completions, clock, randomness
+        self._events, self._on_free = events, on_free
+
+    def start(self, won: Won) -> None:
+        """Begin these attempts now; their slots were reserved before."""
+        now_ms, now_mono_ms = self._clock.now_ms(), self._clock.monotonic_ms()
+        table = self.inflight
+        slots = table.take(len(won.timers))
+        rows = np.zeros(len(slots), dtype=table.rows.dtype)
+        for name in ("due_ms", "job_id", "scheduled_ms", "gen", "flags"):
+            rows[name] = won.timers[name]
+        for name in ("fence", "attempt", "lost_count"):
+            rows[name] = won.claimed[name]
+        rows["started_ms"], rows["begun_mono_ms"] = now_ms, now_mono_ms
+        rows["lease_ms"], rows["renewed_mono_ms"] = won.sent.lease_ms, won.sent.mono_ms
+        table.rows[slots] = rows
+        works = self._works(slots, rows, won)
+        lateness_ms = now_ms - won.timers["due_ms"]
+        lanes = (won.timers["flags"] & FLAG_LANE_MASK).astype(np.int64)
+        self.executor.start(works)
+        self._events.emit(AttemptsStarted(lateness_ms=lateness_ms, lane=lanes))
+
+    def abort(self, slots: Sequence[int]) -> None:
+        """Ask the executor to stop these attempts; it reports them when they have ended."""
+        self.inflight.rows["stopping"][np.asarray(slots, dtype=np.intp)] = 1
+        self.executor.cancel(slots)
+
+    def _works(self, slots: np.ndarray, rows: Rows, won: Won) -> list[Work]:
+        works = []
+        columns = zip(
+            slots.tolist(),
+            rows["job_id"].tolist(),
+            rows["scheduled_ms"].tolist(),
+            rows["fence"].tolist(),
+            rows["attempt"].tolist(),
+            rows["flags"].tolist(),
+            won.works,
+            won.specs,
+            strict=True,
+        )
+        for slot, job_id, scheduled_ms, fence, attempt, flags, definition, spec in columns:
+            work = Work(
+                slot,
+                job_id,
+                scheduled_ms,
+                fence,
+                attempt,
+                spec.retry.max_retries + 1,
+                flags & FLAG_LANE_MASK,
+                definition.tenant_id,
+                spec.target,
+                definition.payload.encode(),
+                run_id_text(job_id, scheduled_ms),
+                job_id_text(job_id),
+                definition.idempotency_key,
+            )
+            self.inflight.works[slot] = work
+            self._policies[slot] = spec.retry
+            works.append(work)
+        return works
+
+    def _report(self, slots: Sequence[int], outcomes: Sequence[Outcome]) -> None:
+        index = np.asarray(slots, dtype=np.intp)
+        attempts = self.inflight.rows[index]
+        rows = np.zeros(len(index), dtype=COMPLETION)
+        for name in COPIED:
+            rows[name] = attempts[name]
+        rows["finished_ms"] = now_ms = self._clock.now_ms()
+        rows["state"], rows["cause"], rows["retry_ms"] = RunState.SUCCEEDED, CompletionCause.WORKER, -1
+        rows["lost_count"] = 0
+        notes: dict[int, AttemptNote] = {}
+        for number, outcome in enumerate(outcomes):
+            if outcome is not OK:
+                self._decide_one(rows, number, slots[number], outcome, now_ms, notes)
+        works = [self.inflight.works[slot] for slot in slots]
+        self._free(slots, attempts)
+        self._completions.add(rows, notes, works)
+        self._on_free()
+
+    def _decide_one(
+        self,
+        rows: Rows,
+        number: int,
+        slot: int,
+        outcome: Outcome,
+        now_ms: int,
+        notes: dict[int, AttemptNote],
+    ) -> None:
+        policy = self._policies[slot]
+        attempt = self.inflight.rows[slot]
+        decision = decide(
+            outcome,
+            int(attempt["attempt"]),
+            int(attempt["lost_count"]),
+            policy if policy is not None else RetryPolicy(),
+            self._randomness.fraction(),
+            now_ms,
+        )
+        rows["state"][number] = decision.state
+        rows["outcome"][number] = outcome.outcome_class
+        rows["http_status"][number] = outcome.http_status
+        rows["lost_count"][number] = decision.lost_count
+        rows["retry_ms"][number] = -1 if decision.retry_at_ms is None else decision.retry_at_ms
+        if not decision.uses_attempt:
+            rows["cause"][number] = CompletionCause.UNSTARTED
+        if outcome.outcome_class is not OutcomeClass.SUCCESS:
+            excerpt = None if outcome.excerpt is None else outcome.excerpt.decode("utf-8", "replace")
+            notes[number] = AttemptNote(error=outcome.error, excerpt=excerpt)
+
+    def _free(self, slots: Sequence[int], attempts: Rows) -> None:
+        by_lane = np.bincount(attempts["flags"] & FLAG_LANE_MASK, minlength=LANE_COUNT)
+        for lane in np.flatnonzero(by_lane):
+            self.slots.release(int(lane), int(by_lane[lane]))
+        for slot in slots:
+            self._policies[slot] = None
+        self.inflight.release(slots)

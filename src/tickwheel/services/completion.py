@@ -1,0 +1,117 @@
+"""Commits the ends of attempts, in batches, each under its fencing token.
+
+One commit is under way at a time; whatever is reported meanwhile forms the next batch, so batches grow with the
+load and a lone completion waits for nothing. A result counts only once it is committed: until then the rows stay
+here, and a commit that failed, or whose fate is unknown, is sent again as it is (the same token and state, so a
+repeat is harmless). What the store refuses as stale is counted and dropped: another attempt holds the run.
+"""
+
+import asyncio
+from collections.abc import Callable
+from typing import Final
+
+import numpy as np
+
+from tickwheel.domain.columns import COMPLETION, Rows, empty
+from tickwheel.domain.errors import StoreUnavailable
+from tickwheel.ports.clock import Clock
+from tickwheel.ports.events import AttemptsEnded, EventSink, LoopFailed
+from tickwheel.ports.executor import Work
+from tickwheel.ports.store import AttemptNote, Completed, Ledger
+
+BATCH_ROWS: Final = 4_096
+PENDING_LIMIT: Final = 10_000
+"""With more than this uncommitted, no new attempt starts."""
+FIRST_PAUSE_MS: Final = 50
+LONGEST_PAUSE_MS: Final = 2_000
+
+
+class Completions:
+    """The queue of ends; `arm` gets the follow-up timers of retries."""
+
+    def __init__(
+        self,
+        *,
+        ledger: Ledger,
+        clock: Clock,
+        events: EventSink,
+        arm: Callable[[Rows], None],
+        on_room: Callable[[], None],
+    ) -> None:
+        self._ledger, self._clock, self._events = ledger, clock, events
+        self._arm, self._on_room = arm, on_room
+        self._rows: list[Rows] = []
+        self._notes: dict[int, AttemptNote] = {}
+        self._works: list[Work | None] = []
+        self._count = 0
+        self._committing = 0
+        self._more = asyncio.Event()
+        self._idle = asyncio.Event()
+        self._idle.set()
+
+    @property
+    def pending(self) -> int:
+        """Ends that are not committed yet."""
+        return self._count + self._committing
+
+    @property
+    def full(self) -> bool:
+        """Whether new attempts have to wait for commits."""
+        return self.pending > PENDING_LIMIT
+
+    def add(self, rows: Rows, notes: dict[int, AttemptNote], works: list[Work | None]) -> None:
+        """Queue COMPLETION rows; `notes` by row number within `rows`. Loop thread only."""
+        for number, note in notes.items():
+            self._notes[self._count + number] = note
+        self._rows.append(rows)
+        self._works.extend(works)
+        self._count += len(rows)
+        self._idle.clear()
+        self._more.set()
+
+    async def run(self) -> None:
+        """Commit for ever."""
+        while True:
+            await self._more.wait()
+            rows, notes, works = self._take()
+            if len(rows):
+                await self._commit(rows, notes, works)
+
+    async def drained(self) -> None:
+        """Wait until nothing is pending."""
+        await self._idle.wait()
+
+    def _take(self) -> tuple[Rows, dict[int, AttemptNote], list[Work | None]]:
+        self._more.clear()
+        taken = np.concatenate(self._rows) if self._rows else empty(COMPLETION)
+        notes, works = self._notes, self._works
+        self._rows, self._notes, self._works = [], {}, []
+        self._committing, self._count = len(taken), 0
+        return taken, notes, works
+
+    async def _commit(self, rows: Rows, notes: dict[int, AttemptNote], works: list[Work | None]) -> None:
+        for start in range(0, len(rows), BATCH_ROWS):
+            end = min(start + BATCH_ROWS, len(rows))
+            part = rows[start:end]
+            part_notes = {n - start: note for n, note in notes.items() if start <= n < end}
+            done = await self._complete_until_known(part, part_notes)
+            self._committing -= len(part)
+            if len(done.follow_ups):
+                self._arm(done.follow_ups)
+            stale = len(part) - int(np.count_nonzero(done.applied))
+            self._events.emit(
+                AttemptsEnded(rows=part, stale_count=stale, notes=part_notes, works=works[start:end])
+            )
+        if not self.pending:
+            self._idle.set()
+        self._on_room()
+
+    async def _complete_until_known(self, rows: Rows, notes: dict[int, AttemptNote]) -> Completed:
+        pause_ms = FIRST_PAUSE_MS
+        while True:
+            try:
+                return await self._ledger.complete(rows, notes)
+            except StoreUnavailable as error:
+                self._events.emit(LoopFailed(loop="completion", error=str(error), retry_in_ms=pause_ms))
+                await self._clock.sleep_ms(pause_ms)
+                pause_ms = min(LONGEST_PAUSE_MS, pause_ms * 2)

@@ -1,0 +1,91 @@
+"""Keeps the leases of running attempts, records that they run, and stops those that lost theirs.
+
+An attempt still going after 250 ms is written as RUNNING; after a third of the lease it is renewed, again and
+again. Short attempts are covered by the lease that their claim wrote and cost nothing here.
+
+An attempt stops by itself when `lease - margin` has passed since its last successful renewal was *sent*, on this
+process's monotonic clock: another worker may have the run by then. If the process was paused, the first pass
+after it wakes finds such attempts; they are aborted and given to the reaper, and whatever they still report is
+refused by the store as soon as the run has a new token.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from tickwheel.domain.columns import RENEWAL, Rows
+from tickwheel.ports.clock import Clock
+from tickwheel.ports.store import Ledger
+from tickwheel.services.attempts import Pool
+from tickwheel.services.reaper import Reaper
+
+CHECK_MS: Final = 100
+RUNNING_AFTER_MS: Final = 250
+SAFETY_MARGIN_MS: Final = 3_000
+RENEWALS_PER_LEASE: Final = 3
+
+Slots = npt.NDArray[np.intp]
+
+
+class Heartbeats:
+    """The heartbeat loop of one process."""
+
+    def __init__(
+        self, *, ledger: Ledger, pools: Sequence[Pool], reaper: Reaper, clock: Clock, lease_length_ms: int
+    ) -> None:
+        self._ledger, self._pools, self._reaper, self._clock = ledger, pools, reaper, clock
+        self._lease_length_ms = lease_length_ms
+        self._renew_after_ms = lease_length_ms // RENEWALS_PER_LEASE
+        self._stop_after_ms = max(lease_length_ms - SAFETY_MARGIN_MS, lease_length_ms // 2)
+
+    async def run(self) -> None:
+        """Beat for ever."""
+        while True:
+            await self._clock.sleep_ms(CHECK_MS)
+            for pool in self._pools:
+                self._stop_unleased(pool)
+                await self._beat(pool)
+
+    def _stop_unleased(self, pool: Pool) -> None:
+        table = pool.inflight
+        slots = table.active_slots()
+        age_ms = self._clock.monotonic_ms() - table.rows["renewed_mono_ms"][slots]
+        lost = slots[(age_ms > self._stop_after_ms) & (table.rows["stopping"][slots] == 0)]
+        if not len(lost):
+            return
+        for slot in lost.tolist():
+            row = table.rows[slot]
+            lease_ms = int(row["lease_ms"])
+            self._reaper.watch(row["job_id"].tobytes(), int(row["scheduled_ms"]), int(row["fence"]), lease_ms)
+        pool.abort(lost.tolist())
+
+    async def _beat(self, pool: Pool) -> None:
+        table = pool.inflight
+        slots = table.active_slots()
+        if not len(slots):
+            return
+        rows, mono_ms = table.rows[slots], self._clock.monotonic_ms()
+        starting = (rows["running"] == 0) & (mono_ms - rows["begun_mono_ms"] >= RUNNING_AFTER_MS)
+        expiring = (mono_ms - rows["renewed_mono_ms"] >= self._renew_after_ms) & (rows["stopping"] == 0)
+        due = starting | expiring
+        if due.any():
+            await self._renew(pool, slots[due], rows[due], mono_ms)
+
+    async def _renew(self, pool: Pool, slots: Slots, rows: Rows, mono_ms: int) -> None:
+        now_ms = self._clock.now_ms()
+        batch = np.zeros(len(rows), dtype=RENEWAL)
+        for name in ("job_id", "scheduled_ms", "fence", "started_ms"):
+            batch[name] = rows[name]
+        batch["lease_ms"], batch["beat_ms"], batch["mark_running"] = now_ms + self._lease_length_ms, now_ms, 1
+        held = await self._ledger.renew(batch)
+        table = pool.inflight
+        same = table.active[slots] & (table.rows["fence"][slots] == rows["fence"])  # others ended meanwhile
+        kept = slots[same & held]
+        table.rows["running"][kept] = 1
+        table.rows["renewed_mono_ms"][kept] = mono_ms
+        table.rows["lease_ms"][kept] = now_ms + self._lease_length_ms
+        refused = slots[same & ~held & (table.rows["stopping"][slots] == 0)]
+        if len(refused):
+            pool.abort(refused.tolist())

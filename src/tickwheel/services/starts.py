@@ -1,0 +1,119 @@
+"""Starts the attempts whose claims were won.
+
+Two things may have to happen between claim and start. The definition may have been edited after it was read: the
+claim answers with the job's version, and a definition of another version is read again. And the last allowed
+attempt must not be used up by a crash before it began: RUNNING is written for it before its first effect.
+
+A won claim that cannot be started (the store went away in between) goes to the reaper, which hands it back.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from tickwheel.domain.columns import RENEWAL, Bools, Rows
+from tickwheel.domain.errors import StoreUnavailable
+from tickwheel.domain.job import Spec
+from tickwheel.ports.clock import Clock
+from tickwheel.ports.store import Store, WorkDefinition
+from tickwheel.services.attempts import Pool, Sent, Won
+from tickwheel.services.plans import read_spec
+from tickwheel.services.ready import kinds_of
+from tickwheel.services.reaper import Reaper
+
+Slots = npt.NDArray[np.intp]
+
+
+class Starter:
+    """Hands won claims to the pools."""
+
+    def __init__(self, *, store: Store, pools: Sequence[Pool], reaper: Reaper, clock: Clock) -> None:
+        self._store, self._pools, self._reaper, self._clock = store, pools, reaper, clock
+
+    async def start(
+        self,
+        timers: Rows,
+        specs: Sequence[Spec | None],
+        works: Sequence[WorkDefinition | None],
+        answers: Rows,
+        won: Bools,
+        sent: Sent,
+    ) -> None:
+        """Start every row where `won`; arrays and lists run in the order of the claim batch.
+
+        `won` is changed in place: rows that could not be started are cleared, so that their slots are released.
+        """
+        works, specs = list(works), list(specs)
+        versions = np.fromiter((0 if w is None else w.version for w in works), dtype=np.int64, count=len(works))
+        changed = won & (versions != answers["version"])
+        allowed = np.fromiter(
+            (0 if s is None else s.retry.max_retries + 1 for s in specs), dtype=np.int64, count=len(specs)
+        )
+        careful = changed | (won & (answers["attempt"] >= allowed))
+        self._start_rows(np.flatnonzero(won & ~careful), timers, specs, works, answers, sent)
+        if careful.any():
+            await self._start_carefully(np.flatnonzero(careful), timers, specs, works, answers, won, sent)
+
+    def _start_rows(
+        self,
+        chosen: Slots,
+        timers: Rows,
+        specs: Sequence[Spec | None],
+        works: Sequence[WorkDefinition | None],
+        answers: Rows,
+        sent: Sent,
+    ) -> None:
+        kinds = kinds_of(timers[chosen])
+        for kind, pool in enumerate(self._pools):
+            rows = chosen[kinds == kind]
+            if not len(rows):
+                continue
+            pairs = [(works[i], specs[i]) for i in rows.tolist()]
+            pool.start(
+                Won(
+                    timers=timers[rows],
+                    claimed=answers[rows],
+                    works=[work for work, _ in pairs if work is not None],
+                    specs=[spec for _, spec in pairs if spec is not None],
+                    sent=sent,
+                )
+            )
+
+    async def _start_carefully(
+        self,
+        chosen: Slots,
+        timers: Rows,
+        specs: list[Spec | None],
+        works: list[WorkDefinition | None],
+        answers: Rows,
+        won: Bools,
+        sent: Sent,
+    ) -> None:
+        startable = chosen
+        try:
+            fresh = await self._store.load_work(timers["job_id"][chosen].tolist())
+            for number, work in zip(chosen.tolist(), fresh, strict=True):
+                works[number] = work
+                specs[number] = None if work is None else read_spec(work.spec)
+            startable = chosen[[works[i] is not None for i in chosen.tolist()]]
+            startable = startable[await self._mark_running(timers[startable], answers[startable], sent)]
+        except StoreUnavailable:
+            startable = chosen[:0]
+            raise
+        finally:
+            for number in np.setdiff1d(chosen, startable):
+                won[number] = False
+                job_id = timers["job_id"][number].tobytes()
+                fence = int(answers["fence"][number])
+                self._reaper.watch(job_id, int(timers["scheduled_ms"][number]), fence, sent.lease_ms)
+        self._start_rows(startable, timers, specs, works, answers, sent)
+
+    async def _mark_running(self, timers: Rows, answers: Rows, sent: Sent) -> Bools:
+        """Write RUNNING; which rows still hold their token."""
+        rows = np.zeros(len(timers), dtype=RENEWAL)
+        rows["job_id"], rows["scheduled_ms"] = timers["job_id"], timers["scheduled_ms"]
+        rows["fence"], rows["lease_ms"] = answers["fence"], sent.lease_ms
+        rows["started_ms"] = rows["beat_ms"] = self._clock.now_ms()
+        rows["mark_running"] = 1
+        return await self._store.renew(rows)
