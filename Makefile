@@ -28,6 +28,7 @@ run: $(RUN_STAMP) ## install what is missing, then start everything on PORT (def
 
 .PHONY: install
 install: $(RUN_STAMP) ## make .venv with the package in it, so that .venv/bin/tickwheel works
+	@echo "$(BIN)/tickwheel is ready"
 
 ##@ Prove it
 
