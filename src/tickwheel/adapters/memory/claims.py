@@ -1,0 +1,206 @@
+"""Claims: the timers that are due become ledger rows, in one step that nothing can come between.
+
+The reference for what every adapter's claim answers, in this order: DEPOSED (the token was drawn under another
+epoch), NOT_DUE, then by the ledger row if there is one, then by the job. Whoever inserts the row of an occurrence
+inserts the next timer with it; whoever finds a row inserts none. Example: the claim of 10:00 with `next_ms` 11:00
+crashes after the commit; the timer of 11:00 is there. Had it been inserted afterwards, the chain would be dead.
+"""
+
+from collections.abc import Iterable
+from typing import Final, NamedTuple
+
+from msgspec.structs import replace
+
+from tickwheel.adapters.memory.tables import LedgerRow, Tables, TimerKey
+from tickwheel.domain.columns import CLAIMED, ClaimAction, ClaimVerdict, OverlapCode, Rows, empty
+from tickwheel.domain.ids import shard_of
+from tickwheel.domain.job import Job, JobState, Lane
+from tickwheel.domain.run import FENCE_SEQUENCE_BITS, IN_FLIGHT, TERMINAL, RunState, SkipReason
+from tickwheel.ports.store import FirstTimer, Run
+
+RECHECK_MS: Final = 1_000
+"""How often a buffered run looks whether its turn has come."""
+
+
+class Claim(NamedTuple):
+    """A CLAIM row, field by field."""
+
+    due_ms: int
+    job_id: bytes
+    scheduled_ms: int
+    gen: int
+    flags: int
+    action: int
+    reason: int
+    overlap: int
+    max_attempts: int
+    fence: int
+    next_ms: int
+
+    @property
+    def follow_up(self) -> int:
+        """The `runs.gen` that this timer stands for; 0 for a first timer."""
+        return max(0, -self.gen)
+
+
+class Answer(NamedTuple):
+    """A CLAIMED row, field by field."""
+
+    verdict: ClaimVerdict
+    attempt: int = 0
+    lost_count: int = 0
+    version: int = 0
+    fence: int = 0
+    lease_ms: int = 0
+
+
+class ClaimTransaction:
+    """One batch of claims."""
+
+    def __init__(
+        self, tables: Tables, *, epochs: list[int], worker: str | None, now_ms: int, lease_ms: int
+    ) -> None:
+        self._tables, self._epochs, self._worker = tables, epochs, worker
+        self._now_ms, self._lease_ms = now_ms, lease_ms
+
+    def claim(self, batch: Rows) -> Rows:
+        """CLAIMED rows for CLAIM rows; of one job, earlier occurrences are tried first."""
+        claims = [Claim(*values) for values in batch.tolist()]
+        answers = empty(CLAIMED, len(claims))
+        for number in sorted(range(len(claims)), key=lambda n: (claims[n].job_id, claims[n].scheduled_ms)):
+            answers[number] = self._claim(claims[number])
+        return answers
+
+    def _claim(self, claim: Claim) -> Answer:
+        epoch = self._epochs[shard_of(claim.job_id)]
+        if self._worker is None or claim.fence >> FENCE_SEQUENCE_BITS != epoch:
+            return Answer(ClaimVerdict.DEPOSED)
+        if claim.due_ms > self._now_ms:
+            return Answer(ClaimVerdict.NOT_DUE)
+        job = self._tables.jobs.get(claim.job_id)
+        row = self._tables.ledger.get((claim.job_id, claim.scheduled_ms))
+        if job is None:
+            return self._resolved(claim)
+        if row is not None:
+            return self._claim_row(claim, job, row)
+        return self._claim_first(claim, job)
+
+    def _resolved(self, claim: Claim) -> Answer:
+        self._tables.drop_timer(TimerKey(claim.due_ms, claim.job_id, claim.scheduled_ms, claim.gen))
+        return Answer(ClaimVerdict.RESOLVED)
+
+    def _claim_row(self, claim: Claim, job: Job, row: LedgerRow) -> Answer:
+        run = row.run
+        if run.gen != claim.follow_up:
+            return self._resolved(claim)
+        if run.state in IN_FLIGHT:
+            return Answer(
+                ClaimVerdict.IN_FLIGHT,
+                row.attempt_in_flight,
+                run.lost_count,
+                job.version,
+                run.fence,
+                run.lease_ms or 0,
+            )
+        if run.state is RunState.SCHEDULED:
+            return self._claim_waiting(claim, job, row)
+        return self._resolved(claim)
+
+    def _claim_waiting(self, claim: Claim, job: Job, row: LedgerRow) -> Answer:
+        run = row.run
+        if claim.fence <= run.fence:
+            return Answer(ClaimVerdict.UNRESOLVED, version=job.version, fence=run.fence)
+        if claim.action == ClaimAction.SKIP:
+            return self._skip(claim, job, row, SkipReason(claim.reason))
+        if claim.overlap == OverlapCode.BUFFER_ONE and self._must_wait(run):
+            return self._buffer(claim, job, row)
+        return self._win(claim, job, row)
+
+    def _claim_first(self, claim: Claim, job: Job) -> Answer:
+        gone = job.state in (JobState.CANCELLED, JobState.DELETED)
+        edited = job.recurring and (job.state is not JobState.ACTIVE or job.version != claim.gen)
+        if claim.gen < 0 or gone or edited:
+            return self._resolved(claim)
+        row = LedgerRow(self._new_run(claim, job))
+        open_runs = list(self._open_runs(claim.job_id))
+        if claim.action == ClaimAction.SKIP:
+            answer = self._skip(claim, job, row, SkipReason(claim.reason))
+        elif not open_runs or claim.overlap == OverlapCode.ALLOW:
+            answer = self._win(claim, job, row)
+        elif claim.overlap == OverlapCode.SKIP or any(_is_buffered(run) for run in open_runs):
+            answer = self._skip(claim, job, row, SkipReason.OVERLAP)
+        else:
+            answer = self._buffer(claim, job, row)
+        self._plant_next(claim, job)
+        return answer
+
+    def _new_run(self, claim: Claim, job: Job) -> Run:
+        timer = self._tables.timers.get(TimerKey(claim.due_ms, claim.job_id, claim.scheduled_ms, claim.gen))
+        return Run(
+            job_id=claim.job_id,
+            tenant_id=job.tenant_id,
+            scheduled_ms=claim.scheduled_ms,
+            state=RunState.SCHEDULED,
+            gen=0,
+            fence=0,
+            attempt=0,
+            lane=Lane(job.lane),
+            armed_ms=None if timer is None else timer.stored_ms,
+        )
+
+    def _plant_next(self, claim: Claim, job: Job) -> None:
+        if not job.recurring:
+            return
+        if claim.next_ms >= 0:
+            timer = FirstTimer(claim.next_ms, claim.next_ms, job.version)
+            self._tables.put_timer(job, timer, self._now_ms)
+        else:
+            self._tables.put_job(replace(job, state=JobState.COMPLETED))
+
+    def _win(self, claim: Claim, job: Job, row: LedgerRow) -> Answer:
+        run = row.run
+        attempt = run.attempt + 1
+        row.last = attempt >= claim.max_attempts
+        self._tables.put_run(
+            row,
+            replace(
+                run,
+                state=RunState.DISPATCHED,
+                fence=claim.fence,
+                attempt=run.attempt if row.last else attempt,
+                worker=self._worker,
+                claimed_ms=self._now_ms,
+                lease_ms=self._lease_ms,
+                retry_ms=None,
+            ),
+        )
+        return Answer(ClaimVerdict.WON, attempt, run.lost_count, job.version, claim.fence, self._lease_ms)
+
+    def _skip(self, claim: Claim, job: Job, row: LedgerRow, reason: SkipReason) -> Answer:
+        self._tables.drop_timers_of_run(claim.job_id, claim.scheduled_ms)
+        skipped = replace(
+            row.run, state=RunState.SKIPPED, skip_reason=reason, finished_ms=self._now_ms, retry_ms=None
+        )
+        self._tables.put_run(row, skipped)
+        return Answer(ClaimVerdict.SKIPPED, version=job.version)
+
+    def _buffer(self, claim: Claim, job: Job, row: LedgerRow) -> Answer:
+        due_ms, gen = self._now_ms + RECHECK_MS, row.run.gen + 1
+        self._tables.drop_timers_of_run(claim.job_id, claim.scheduled_ms)
+        self._tables.put_run(row, replace(row.run, state=RunState.SCHEDULED, gen=gen, retry_ms=due_ms))
+        self._tables.put_timer(job, FirstTimer(due_ms, claim.scheduled_ms, -gen), self._now_ms, row.run.lane)
+        return Answer(ClaimVerdict.BUFFERED, version=job.version, lease_ms=due_ms)
+
+    def _open_runs(self, job_id: bytes) -> Iterable[Run]:
+        rows = self._tables.runs_of.get(job_id, {}).values()
+        return (row.run for row in rows if row.run.state not in TERMINAL)
+
+    def _must_wait(self, run: Run) -> bool:
+        """Whether an earlier run of the job is open, or any other one is under way (after a redrive)."""
+        others = (other for other in self._open_runs(run.job_id) if other.scheduled_ms != run.scheduled_ms)
+        return any(other.scheduled_ms < run.scheduled_ms or other.state in IN_FLIGHT for other in others)
+
+
+def _is_buffered(run: Run) -> bool:
+    """Waiting for its first start: a retry that waits has had a token."""
+    return run.state is RunState.SCHEDULED and run.fence == 0

@@ -1,0 +1,147 @@
+"""The rows of the in-memory store and the few moves that keep its dictionaries in step.
+
+Values that readers see (`Job`, `Run`) are immutable and replaced, so whatever was handed out never changes.
+Everything else in this package goes through `Tables`, which alone knows the secondary dictionaries.
+"""
+
+from dataclasses import dataclass, field
+from typing import NamedTuple, TypeAlias
+
+from tickwheel.domain.columns import FLAG_LANE_MASK
+from tickwheel.domain.job import Job, JobState, Lane
+from tickwheel.domain.run import IN_FLIGHT, RunState
+from tickwheel.ports.store import AttemptRecord, FirstTimer, Run
+
+RunKey: TypeAlias = tuple[bytes, int]
+"""(job_id, scheduled_ms)."""
+
+
+class TimerKey(NamedTuple):
+    """Sorts as timers are loaded: by due time, ties by the rest."""
+
+    due_ms: int
+    job_id: bytes
+    scheduled_ms: int
+    gen: int
+
+
+@dataclass(slots=True)
+class Timer:
+    """What a timer carries beside its key."""
+
+    flags: int
+    stored_ms: int
+
+
+@dataclass(slots=True)
+class LedgerRow:
+    """One run. `last` says that the attempt in flight is the last one allowed."""
+
+    run: Run
+    last: bool = False
+    unstarted_count: int = 0
+    attempts: list[AttemptRecord] = field(default_factory=list)
+
+    @property
+    def attempt_in_flight(self) -> int:
+        """The number of the attempt in flight: the last allowed one is counted only from RUNNING on."""
+        started = not self.last or self.run.state is RunState.RUNNING
+        return self.run.attempt if started else self.run.attempt + 1
+
+
+@dataclass(slots=True)
+class Letter:
+    """A dead letter of the ledger row with the same key."""
+
+    failed_ms: int
+    cause: str
+
+
+@dataclass(slots=True)
+class KeyRow:
+    """What an idempotency key was first used for."""
+
+    job_id: bytes
+    request_hash: bytes
+    next_ms: int | None
+    created_ms: int
+
+
+class Tables:
+    """All rows of one database."""
+
+    def __init__(self) -> None:
+        self.jobs: dict[bytes, Job] = {}
+        self.timers: dict[TimerKey, Timer] = {}
+        self.ledger: dict[RunKey, LedgerRow] = {}
+        self.dead: dict[RunKey, Letter] = {}
+        self.keys: dict[tuple[str, str], KeyRow] = {}
+        self.timers_of: dict[bytes, set[TimerKey]] = {}
+        self.runs_of: dict[bytes, dict[int, LedgerRow]] = {}
+        self.in_flight: set[RunKey] = set()
+        self.named: dict[tuple[str, str], bytes] = {}
+
+    def put_job(self, job: Job) -> None:
+        """Insert or replace a definition."""
+        self.jobs[job.job_id] = job
+        if job.named and job.state is not JobState.DELETED:
+            self.named[job.tenant_id, job.name] = job.job_id
+        elif self.named.get((job.tenant_id, job.name)) == job.job_id:
+            del self.named[job.tenant_id, job.name]
+
+    def put_timer(self, job: Job, timer: FirstTimer, now_ms: int, lane: Lane | None = None) -> None:
+        """Insert a timer; one with the same key stays as it is. `lane` None is the job's."""
+        key = TimerKey(timer.due_ms, job.job_id, timer.scheduled_ms, timer.gen)
+        flags = job.timer_flags if lane is None else job.timer_flags & ~FLAG_LANE_MASK | lane
+        self.timers.setdefault(key, Timer(flags, now_ms))
+        self.timers_of.setdefault(job.job_id, set()).add(key)
+
+    def drop_timer(self, key: TimerKey) -> None:
+        """Delete one timer if it is there."""
+        self.timers.pop(key, None)
+        self.timers_of.get(key.job_id, set()).discard(key)
+
+    def drop_timers_of_run(self, job_id: bytes, scheduled_ms: int) -> None:
+        """Delete what waits for this run: it is resolved, or about to get another timer."""
+        for key in [k for k in self.timers_of.get(job_id, ()) if k.scheduled_ms == scheduled_ms]:
+            self.drop_timer(key)
+
+    def put_run(self, row: LedgerRow, run: Run) -> None:
+        """Insert the row, or replace what readers see of it; a terminal or waiting run holds no lease."""
+        row.run = run
+        key = (run.job_id, run.scheduled_ms)
+        self.ledger[key] = row
+        self.runs_of.setdefault(run.job_id, {})[run.scheduled_ms] = row
+        if run.state in IN_FLIGHT:
+            self.in_flight.add(key)
+        else:
+            self.in_flight.discard(key)
+
+    def live_timers(self, job_id: bytes) -> list[TimerKey]:
+        """First timers of occurrences that have no ledger row yet."""
+        runs = self.runs_of.get(job_id, {})
+        return sorted(k for k in self.timers_of.get(job_id, ()) if k.gen > 0 and k.scheduled_ms not in runs)
+
+    def drop_run(self, key: RunKey) -> None:
+        """Forget a run that is over."""
+        del self.ledger[key]
+        del self.runs_of[key[0]][key[1]]
+        self.dead.pop(key, None)
+
+    def drop_job(self, job: Job) -> None:
+        """Forget a job whose runs and timers are gone, with its idempotency key."""
+        del self.jobs[job.job_id]
+        self.timers_of.pop(job.job_id, None)
+        self.runs_of.pop(job.job_id, None)
+        self.forget_key(job)
+        if self.named.get((job.tenant_id, job.name)) == job.job_id:
+            del self.named[job.tenant_id, job.name]
+
+    def forget_key(self, job: Job) -> None:
+        """Free the job's idempotency key, if it still stands for this job."""
+        if job.idempotency_key is None:
+            return
+        key = (job.tenant_id, job.idempotency_key)
+        held = self.keys.get(key)
+        if held is not None and held.job_id == job.job_id:
+            del self.keys[key]
