@@ -1,0 +1,1 @@
+"""HTTP webhooks: `executor.WebhookExecutor` makes attempts, `settings.WebhookSettings` bounds them."""

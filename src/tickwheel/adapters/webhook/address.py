@@ -1,0 +1,129 @@
+"""Which addresses a webhook may reach.
+
+The table is written out (from the registries of special-purpose addresses) and not taken from
+`ipaddress.is_global`, whose answers differ between Python versions. IPv6 is refused unless it is global
+unicast; forms that carry an IPv4 address inside are refused by their own name, but for NAT64, which is how an
+IPv6-only network reaches IPv4: there the inner address is judged.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
+from typing import Final, TypeAlias
+
+Address: TypeAlias = IPv4Address | IPv6Address
+Network: TypeAlias = IPv4Network | IPv6Network
+
+LOOPBACK: Final = "loopback"
+METADATA: Final = "cloud metadata"
+
+_METADATA_ADDRESSES: Final = frozenset(
+    ip_address(text)
+    for text in (
+        "169.254.169.254",
+        "169.254.170.2",
+        "169.254.170.23",
+        "100.100.100.200",
+        "168.63.129.16",
+        "192.0.0.192",
+        "fd00:ec2::254",
+        "fd00:ec2::23",
+        "fd20:ce::254",
+    )
+)
+
+_V4_CLASSES: Final = tuple(
+    (IPv4Network(network), name)
+    for network, name in (
+        ("0.0.0.0/8", "unspecified"),
+        ("10.0.0.0/8", "private"),
+        ("100.64.0.0/10", "carrier-grade NAT"),
+        ("127.0.0.0/8", LOOPBACK),
+        ("169.254.0.0/16", "link-local"),
+        ("172.16.0.0/12", "private"),
+        ("192.0.0.0/24", "protocol assignment"),
+        ("192.0.2.0/24", "documentation"),
+        ("192.88.99.0/24", "6to4 relay"),
+        ("192.168.0.0/16", "private"),
+        ("198.18.0.0/15", "benchmarking"),
+        ("198.51.100.0/24", "documentation"),
+        ("203.0.113.0/24", "documentation"),
+        ("224.0.0.0/4", "multicast"),
+        ("240.0.0.0/4", "reserved"),
+    )
+)
+
+_NAT64: Final = IPv6Network("64:ff9b::/96")
+_V6_CLASSES: Final = tuple(
+    (IPv6Network(network), name)
+    for network, name in (
+        ("::1/128", LOOPBACK),
+        ("::/128", "unspecified"),
+        ("::ffff:0:0/96", "IPv4-mapped"),
+        ("::/96", "IPv4-compatible"),
+        ("64:ff9b:1::/48", "local NAT64"),
+        ("100::/64", "discard-only"),
+        ("2001::/32", "Teredo"),
+        ("2001::/23", "protocol assignment"),
+        ("2001:db8::/32", "documentation"),
+        ("2002::/16", "6to4"),
+        ("3fff::/20", "documentation"),
+        ("fc00::/7", "private (unique local)"),
+        ("fe80::/10", "link-local"),
+        ("fec0::/10", "site-local"),
+        ("ff00::/8", "multicast"),
+    )
+)
+_V6_GLOBAL_UNICAST: Final = IPv6Network("2000::/3")
+
+
+def special_class(address: Address) -> str | None:
+    """The name of the class that makes `address` unfit as a target; None for a public address."""
+    if address in _METADATA_ADDRESSES:
+        return METADATA
+    if isinstance(address, IPv4Address):
+        return next((name for network, name in _V4_CLASSES if address in network), None)
+    if address.scope_id is not None:
+        return "zoned"
+    if address in _NAT64:
+        inner = special_class(IPv4Address(int(address) & 0xFFFF_FFFF))
+        return None if inner is None else f"NAT64 of {inner}"
+    named = next((name for network, name in _V6_CLASSES if address in network), None)
+    if named is None and address not in _V6_GLOBAL_UNICAST:
+        return "reserved"
+    return named
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AddressPolicy:
+    """What is loosened: loopback as a whole, and networks that the operator lists.
+
+    A metadata address is loosened only by a network of exactly that address, so that `0.0.0.0/0` does not
+    hand out a machine's credentials.
+    """
+
+    allow_loopback: bool = False
+    allow_private: Sequence[Network] = ()
+
+    def refusal(self, address: Address) -> str | None:
+        """Why `address` may not be reached, naming its class and the setting that would allow it, or None."""
+        name = special_class(address)
+        if name is None or self._listed(address, exactly=name == METADATA):
+            return None
+        if name == LOOPBACK:
+            return None if self.allow_loopback else "a loopback address (setting allow_loopback is off)"
+        article = "an" if name[0] in "aeiouI" else "a"
+        return f"{article} {name} address (not listed in setting allow_private)"
+
+    def _listed(self, address: Address, *, exactly: bool) -> bool:
+        return any(
+            address.version == network.version
+            and address in network
+            and (not exactly or network.prefixlen == network.max_prefixlen)
+            for network in self.allow_private
+        )
+
+
+def parse_networks(texts: Sequence[str]) -> tuple[Network, ...]:
+    """Networks or single addresses as an operator writes them. Raises ValueError that quotes the bad one."""
+    return tuple(ip_network(text.strip()) for text in texts)

@@ -1,0 +1,49 @@
+"""What an operator may set about webhooks."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from importlib.metadata import version
+from pathlib import Path
+from ssl import get_default_verify_paths
+from typing import Final
+
+from tickwheel.adapters.webhook.address import AddressPolicy
+
+HOST_LIMIT_COUNT: Final = 64
+CONNECTION_LIMIT_COUNT: Final = 512
+CONNECT_TIMEOUT_MS: Final = 5_000
+BODY_LIMIT_BYTES: Final = 1 << 20
+DNS_TTL_MS: Final = 5_000
+IDLE_CONNECTION_S: Final = 4
+"""Shorter than the idle timeout of common servers (5 s): a request that meets a closing connection is lost."""
+
+_CA_FILES: Final = (
+    "/etc/ssl/certs/ca-certificates.crt",
+    "/etc/pki/tls/certs/ca-bundle.crt",
+    "/etc/ssl/ca-bundle.pem",
+    "/etc/ssl/cert.pem",
+)
+
+
+def find_ca_file() -> str | None:
+    """The machine's certificate bundle (`SSL_CERT_FILE` first); None leaves it to libcurl.
+
+    The libcurl inside a binary wheel looks only where the machine that built it has its bundle.
+    """
+    candidates = (get_default_verify_paths().cafile, *_CA_FILES)
+    return next((path for path in candidates if path and Path(path).is_file()), None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WebhookSettings:
+    """Limits and trust. `signing_keys` are raw keys (see `signature.parse_secret`); empty = unsigned."""
+
+    addresses: AddressPolicy = field(default_factory=AddressPolicy)
+    signing_keys: Sequence[bytes] = field(default=(), repr=False)
+    host_limit_count: int = HOST_LIMIT_COUNT  # requests at a time to one host and port
+    connection_limit_count: int = CONNECTION_LIMIT_COUNT  # requests at a time in all
+    connect_timeout_ms: int = CONNECT_TIMEOUT_MS  # per address that is tried
+    body_limit_bytes: int = BODY_LIMIT_BYTES  # of an answer; beyond it reading stops
+    dns_ttl_ms: int = DNS_TTL_MS
+    ca_file: str | None = field(default_factory=find_ca_file)
+    user_agent: str = field(default_factory=lambda: f"tickwheel/{version('tickwheel')}")

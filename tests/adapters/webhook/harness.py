@@ -1,0 +1,86 @@
+"""An executor under test with its reports collected, and works that need no store."""
+
+import asyncio
+from collections.abc import Sequence
+from ipaddress import ip_network
+
+from tickwheel.adapters.system import SystemClock
+from tickwheel.adapters.webhook.address import AddressPolicy
+from tickwheel.adapters.webhook.executor import WebhookExecutor
+from tickwheel.adapters.webhook.lookup import Resolve
+from tickwheel.adapters.webhook.settings import WebhookSettings
+from tickwheel.domain.job import Target, TargetType
+from tickwheel.domain.outcome import Outcome
+from tickwheel.ports.executor import Work
+
+SCHEDULED_MS = 1_791_000_000_123
+
+
+def make_work(slot: int, endpoint: str, *, lane: int = 2, payload: bytes = b'{"a":1}', **target: object) -> Work:
+    arguments: dict[str, object] = {"method": "POST", "timeout_ms": 5_000, "headers": (), **target}
+    return Work(
+        slot=slot,
+        job_id=slot.to_bytes(16, "big"),
+        scheduled_ms=SCHEDULED_MS,
+        fence=(7 << 32) | slot,
+        attempt=2,
+        max_attempts=4,
+        lane=lane,
+        tenant_id="default",
+        target=Target(type=TargetType.HTTP_WEBHOOK, endpoint=endpoint, **arguments),  # type: ignore[arg-type]  # free keywords
+        payload=payload,
+        run_id=f"run_{slot:04d}",
+        job_id_text=f"job_{slot:04d}",
+        idempotency_key=None,
+    )
+
+
+class Bench:
+    """Starts works and waits for their outcomes; a slot reported twice fails the test."""
+
+    def __init__(self, settings: WebhookSettings | None = None, resolve: Resolve | None = None) -> None:
+        settings = settings or WebhookSettings(addresses=AddressPolicy(allow_loopback=True))
+        arguments = {} if resolve is None else {"resolve": resolve}
+        self.outcomes: dict[int, Outcome] = {}
+        self.report_sizes: list[int] = []
+        self._changed = asyncio.Event()
+        self.executor = WebhookExecutor(self.report, SystemClock(), settings, **arguments)
+
+    def report(self, slots: Sequence[int], outcomes: Sequence[Outcome]) -> None:
+        self.report_sizes.append(len(slots))
+        for slot, outcome in zip(slots, outcomes, strict=True):
+            assert slot not in self.outcomes, f"slot {slot} was reported twice"
+            self.outcomes[slot] = outcome
+        self._changed.set()
+
+    async def wait_for(self, *slots: int) -> list[Outcome]:
+        async with asyncio.timeout(20):
+            while not self.outcomes.keys() >= set(slots):
+                self._changed.clear()
+                await self._changed.wait()
+        return [self.outcomes[slot] for slot in slots]
+
+    async def run(self, work: Work) -> Outcome:
+        self.executor.start([work])
+        return (await self.wait_for(work.slot))[0]
+
+    async def __aenter__(self) -> "Bench":
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.executor.aclose(0)
+
+
+def loopback(**changes: object) -> WebhookSettings:
+    return WebhookSettings(addresses=AddressPolicy(allow_loopback=True), **changes)  # type: ignore[arg-type]  # free keywords
+
+
+def allowing(*networks: str) -> WebhookSettings:
+    return WebhookSettings(addresses=AddressPolicy(allow_private=[ip_network(text) for text in networks]))
+
+
+async def wait_until(predicate: object, why: str) -> None:
+    assert callable(predicate)
+    async with asyncio.timeout(10):
+        while not predicate():
+            await asyncio.sleep(0.005)
