@@ -67,6 +67,12 @@ class ScheduleFailing(msgspec.Struct, frozen=True):
     error: str
 
 
+class RunsUnserved(msgspec.Struct, frozen=True):
+    """Due runs of handlers that are not registered here, by handler name. They wait in the store, unclaimed."""
+
+    counts: Mapping[str, int]
+
+
 class ClockStepped(msgspec.Struct, frozen=True):
     """The machine's wall clock was set back; time is slewed until both agree."""
 
@@ -81,6 +87,7 @@ Event: TypeAlias = (
     | TimersLoaded
     | LoopFailed
     | ScheduleFailing
+    | RunsUnserved
     | ClockStepped
 )
 

@@ -148,7 +148,16 @@ class Pool:
                 self._decide_one(rows, number, slots[number], outcome, now_ms, notes)
         works = [self.inflight.works[slot] for slot in slots]
         self._free(slots, attempts)
-        self._completions.add(rows, notes, works)
+        # An attempt that was told to stop was cancelled in the store, or lost its lease and is the reaper's: that
+        # it did stop is no news to commit (a CANCELLED written for a lost lease would lose the run).
+        stopped = (attempts["stopping"] != 0) & (rows["outcome"] == OutcomeClass.CANCELLED)
+        if stopped.any():
+            kept = np.flatnonzero(~stopped).tolist()
+            renumbered = {old: new for new, old in enumerate(kept)}
+            notes = {renumbered[n]: note for n, note in notes.items() if n in renumbered}
+            rows, works = rows[kept], [works[i] for i in kept]
+        if len(rows):
+            self._completions.add(rows, notes, works)
         self._on_free()
 
     def _decide_one(

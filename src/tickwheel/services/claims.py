@@ -6,7 +6,7 @@ two claims of one job never race and its tokens commit in order.
 
 What the verdicts mean here: WON starts; RESOLVED and SKIPPED are done with; IN_FLIGHT goes to the reaper's watch;
 NOT_DUE and BUFFERED are armed again; UNRESOLVED waits a little. A claim whose fate is unknown (the connection
-broke while committing) is claimed again; a row that then shows a token of that batch is ours and was never started.
+broke while committing) is claimed again; a row that then shows a token of that batch is ours and never started.
 """
 
 import asyncio
@@ -114,9 +114,12 @@ class Claims:
             works = await self._store.load_work(timers["job_id"].tolist())
             now_ms = self._clock.now_ms()
             plan = self._planner.plan(timers, works, now_ms)
-            if plan.failed:
+            if plan.failed or plan.unserved:
                 timers, works, plan = self._set_aside(timers, works, plan)
                 started = np.zeros(len(timers), dtype=np.bool_)
+            if not len(timers):
+                answered = True
+                return
             plan.claims["fence"] = fences = self._tokens.draw(timers["job_id"])
             sent = Sent(lease_ms=now_ms + self._lease_length_ms, mono_ms=self._clock.monotonic_ms())
             answers = await self._store.claim(plan.claims, now_ms, sent.lease_ms)
@@ -137,13 +140,14 @@ class Claims:
     def _set_aside(
         self, timers: Rows, works: Sequence[WorkDefinition | None], plan: Plan
     ) -> tuple[Rows, Sequence[WorkDefinition | None], Plan]:
-        """Park what could not be planned; the rest goes on."""
+        """Park what could not be planned and forget what nobody here runs (the store has it); the rest goes on."""
         keep = np.ones(len(timers), dtype=np.bool_)
-        keep[plan.failed] = False
-        self._parked.park(timers[~keep])
+        keep[plan.failed + plan.unserved] = False
+        self._parked.park(timers[plan.failed])
         self._release(timers[~keep])
         kept = np.flatnonzero(keep).tolist()
-        return timers[keep], [works[i] for i in kept], Plan(plan.claims[keep], [plan.specs[i] for i in kept], [])
+        specs = [plan.specs[i] for i in kept]
+        return timers[keep], [works[i] for i in kept], Plan(plan.claims[keep], specs, [], [])
 
     def _arm_what_follows(self, timers: Rows, claims: Rows, answers: Rows) -> None:
         """Arm next occurrences, re-checks of buffered runs and early timers; send the rest where it belongs."""

@@ -5,6 +5,7 @@ policy, and names the next occurrence, which the claim inserts in the same trans
 buffered run, redrive) only starts its waiting row.
 """
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Final, NamedTuple
@@ -12,10 +13,10 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from tickwheel.domain.columns import CLAIM, ClaimAction, Ints, OverlapCode, Rows
-from tickwheel.domain.job import Overlap, Spec, decode_spec
+from tickwheel.domain.job import Overlap, Spec, Target, decode_spec
 from tickwheel.domain.run import SkipReason
 from tickwheel.domain.schedule import deadline_passed, plan_occurrence
-from tickwheel.ports.events import EventSink, ScheduleFailing
+from tickwheel.ports.events import EventSink, RunsUnserved, ScheduleFailing
 from tickwheel.ports.store import WorkDefinition
 
 SPEC_CACHE_SIZE: Final = 8_192
@@ -30,18 +31,19 @@ read_spec: Final[Callable[[bytes], Spec]] = lru_cache(maxsize=SPEC_CACHE_SIZE)(d
 
 
 class Plan(NamedTuple):
-    """CLAIM rows (without tokens), the spec of each, and which rows could not be planned."""
+    """CLAIM rows (without tokens), the spec of each, and which rows are not to be claimed now."""
 
     claims: Rows
     specs: list[Spec | None]
-    failed: list[int]
+    failed: list[int]  # their schedule could not be planned
+    unserved: list[int]  # nothing in this process runs their target
 
 
 class Planner:
-    """Plans batches; pure but for the events of schedules that cannot be planned."""
+    """Plans batches; pure but for its events. `serves` says whether this process can run a target."""
 
-    def __init__(self, events: EventSink) -> None:
-        self._events = events
+    def __init__(self, events: EventSink, serves: Callable[[Target], bool]) -> None:
+        self._events, self._serves = events, serves
 
     def plan(self, timers: Rows, works: Sequence[WorkDefinition | None], now_ms: int) -> Plan:
         """One CLAIM row per TIMER row, in order. A job that is gone is claimed all the same: the store says so."""
@@ -51,6 +53,7 @@ class Planner:
         claims["next_ms"] = -1
         specs: list[Spec | None] = []
         failed: list[int] = []
+        unserved: list[int] = []
         max_attempts: Ints = np.ones(len(timers), dtype=np.int64)
         gens, scheduled = timers["gen"].tolist(), timers["scheduled_ms"].tolist()
         for number, work in enumerate(works):
@@ -60,6 +63,9 @@ class Planner:
             spec = read_spec(work.spec)
             specs.append(spec)
             max_attempts[number] = spec.retry.max_retries + 1
+            if not self._serves(spec.target):
+                unserved.append(number)
+                continue
             if spec.cron:
                 claims["overlap"][number] = OVERLAP_CODE[spec.overlap]
             if gens[number] > 0 and (spec.cron or spec.deadline_ms is not None):
@@ -73,7 +79,13 @@ class Planner:
                         )
                     )
         claims["max_attempts"] = max_attempts
-        return Plan(claims, specs, failed)
+        self._tell_unserved(unserved, specs)
+        return Plan(claims, specs, failed, unserved)
+
+    def _tell_unserved(self, unserved: Sequence[int], specs: Sequence[Spec | None]) -> None:
+        if unserved:
+            names = Counter(spec.target.name for i in unserved if (spec := specs[i]) is not None)
+            self._events.emit(RunsUnserved(counts=dict(names)))
 
     def _plan_first(
         self, claims: Rows, number: int, work: WorkDefinition, spec: Spec, scheduled_ms: int, now_ms: int

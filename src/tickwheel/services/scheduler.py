@@ -14,6 +14,7 @@ from typing import Final
 import msgspec
 
 from tickwheel.domain.columns import Rows
+from tickwheel.domain.job import Target
 from tickwheel.domain.outcome import Outcome
 from tickwheel.domain.wheel import TimingWheel
 from tickwheel.ports.clock import Clock, Randomness
@@ -64,6 +65,7 @@ class Scheduler:
         events: EventSink,
         build_webhooks: BuildExecutor,
         build_handlers: BuildExecutor,
+        serves: Callable[[Target], bool],
         tokens: Tokens,
         worker: str,
         settings: SchedulerSettings,
@@ -106,7 +108,7 @@ class Scheduler:
             ready=self.ready,
             parked=self.parked,
             pools=self.pools,
-            planner=Planner(events),
+            planner=Planner(events, serves),
             starter=Starter(store=store, pools=self.pools, reaper=self._reaper, clock=clock),
             completions=self.completions,
             reaper=self._reaper,

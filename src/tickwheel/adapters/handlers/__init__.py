@@ -1,0 +1,1 @@
+"""Python functions as targets, run in this process."""

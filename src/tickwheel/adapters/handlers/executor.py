@@ -1,0 +1,191 @@
+"""Runs handlers: coroutines on the event loop, plain functions on threads.
+
+Reports are collected and given once per turn of the loop. An async handler that is cancelled, or runs into its
+target's timeout, is interrupted where it awaits. A thread cannot be interrupted: its context's `cancelled` turns
+true, and its result counts when it returns, late or not; the ledger refuses it if the run has moved on meanwhile.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from tickwheel.adapters.handlers.registry import Fail, HandlerContext, Handlers, Registered, Retry, Snooze
+from tickwheel.adapters.handlers.threads import WorkerThreads
+from tickwheel.domain.outcome import OK, Outcome, OutcomeClass, clip_text
+from tickwheel.ports.clock import Clock
+from tickwheel.ports.executor import Report, Work
+
+_DECODE: Final = msgspec.json.Decoder().decode
+
+
+class _Attempt:
+    """One call in progress."""
+
+    __slots__ = ("begun", "context", "future", "timed_out", "timeout", "work")
+
+    def __init__(self, work: Work) -> None:
+        self.work = work
+        self.context = HandlerContext(work)
+        self.future: asyncio.Task[Outcome] | None = None
+        self.timeout: asyncio.TimerHandle | None = None
+        self.timed_out = self.begun = False
+
+
+class HandlerExecutor:
+    """Implements `ports.executor.Executor` for targets of type HANDLER."""
+
+    def __init__(self, *, handlers: Handlers, report: Report, clock: Clock, thread_limit: int) -> None:
+        self._handlers, self._report, self._clock = handlers, report, clock
+        self._loop = asyncio.get_running_loop()
+        self._threads = WorkerThreads(thread_limit, self._wake)
+        self._attempts: dict[int, _Attempt] = {}
+        self._slots: list[int] = []
+        self._outcomes: list[Outcome] = []
+        self._all_ended = asyncio.Event()
+        self._all_ended.set()
+        self._closing = False
+
+    def start(self, works: Sequence[Work]) -> None:
+        self._all_ended.clear()
+        for work in works:
+            attempt = self._attempts[work.slot] = _Attempt(work)
+            registered = self._handlers.get(work.target.name)
+            if self._closing:
+                self._end(attempt, UNSTARTED)
+            elif registered is None:
+                self._end(attempt, _no_such_handler(work.target.name, self._handlers))
+            elif registered.is_async:
+                self._start_coroutine(attempt, registered)
+            else:
+                self._threads.submit(lambda a=attempt, r=registered: self._call_plain(a, r))  # type: ignore[misc]  # bound now
+
+    def cancel(self, slots: Sequence[int]) -> None:
+        for slot in slots:
+            attempt = self._attempts.get(slot)
+            if attempt is not None:
+                attempt.context.cancelled = True
+                if attempt.future is not None:
+                    attempt.future.cancel()
+
+    async def aclose(self, grace_ms: int) -> None:
+        self._closing = True
+        self._threads.withdraw()
+        for attempt in [a for a in self._attempts.values() if a.future is None and not a.begun]:
+            self._end(attempt, UNSTARTED)
+        await self._wait_for_ends(grace_ms)
+        for attempt in list(self._attempts.values()):
+            attempt.context.cancelled = True
+            if attempt.future is not None:
+                attempt.future.cancel()
+            self._end(attempt, UNSTARTED)
+        self._flush()
+        self._threads.stop()
+
+    async def _wait_for_ends(self, grace_ms: int) -> None:
+        ended = asyncio.ensure_future(self._all_ended.wait())
+        limit = asyncio.ensure_future(self._clock.sleep_ms(grace_ms))
+        await asyncio.wait((ended, limit), return_when=asyncio.FIRST_COMPLETED)
+        ended.cancel()
+        limit.cancel()
+        await asyncio.gather(ended, limit, return_exceptions=True)
+
+    def _start_coroutine(self, attempt: _Attempt, registered: Registered) -> None:
+        future = attempt.future = self._loop.create_task(_call_async(attempt, registered))
+        future.add_done_callback(lambda done: self._coroutine_ended(attempt, done))
+        if attempt.work.target.timeout_ms:
+            delay_s = attempt.work.target.timeout_ms / 1000
+            attempt.timeout = self._loop.call_later(delay_s, self._time_out, attempt)
+
+    def _time_out(self, attempt: _Attempt) -> None:
+        attempt.timed_out = attempt.context.cancelled = True
+        if attempt.future is not None:
+            attempt.future.cancel()
+
+    def _coroutine_ended(self, attempt: _Attempt, done: asyncio.Task[Outcome]) -> None:
+        if attempt.timeout is not None:
+            attempt.timeout.cancel()
+        if not done.cancelled():
+            self._end(attempt, done.result())
+        elif attempt.timed_out:
+            limit_ms = attempt.work.target.timeout_ms
+            self._end(attempt, _failure(OutcomeClass.TIMEOUT, f"the handler ran longer than {limit_ms} ms"))
+        elif attempt.context.cancelled:
+            self._end(attempt, CANCELLED)
+        else:
+            self._end(attempt, _failure(OutcomeClass.RETRYABLE, "the handler cancelled itself"))
+
+    def _call_plain(self, attempt: _Attempt, registered: Registered) -> Callable[[], None]:
+        """On a thread: call the function; the result is delivered on the loop."""
+        attempt.begun = True
+        try:
+            registered.function(*_arguments(attempt, registered))
+            outcome = OK
+        except BaseException as error:  # whatever a handler raises ends its attempt, not the thread
+            outcome = _outcome_of(error)
+        return lambda: self._end(attempt, outcome)
+
+    def _end(self, attempt: _Attempt, outcome: Outcome) -> None:
+        slot = attempt.work.slot
+        if self._attempts.get(slot) is not attempt:
+            return  # already reported when the executor closed
+        del self._attempts[slot]
+        if not self._slots:
+            self._loop.call_soon(self._flush)
+        self._slots.append(slot)
+        self._outcomes.append(outcome)
+
+    def _flush(self) -> None:
+        if not self._slots:
+            return
+        slots, outcomes = self._slots, self._outcomes
+        self._slots, self._outcomes = [], []
+        self._report(slots, outcomes)
+        if not self._attempts:
+            self._all_ended.set()
+
+    def _wake(self, deliver: Callable[[], None]) -> None:
+        if not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(deliver)
+
+
+UNSTARTED: Final = Outcome(outcome_class=OutcomeClass.UNSTARTED, error="handed back: the process is stopping")
+CANCELLED: Final = Outcome(outcome_class=OutcomeClass.CANCELLED, error="cancelled")
+
+
+async def _call_async(attempt: _Attempt, registered: Registered) -> Outcome:
+    try:
+        await registered.function(*_arguments(attempt, registered))
+    except asyncio.CancelledError:
+        raise
+    except BaseException as error:  # also SystemExit: a handler must not be able to end the process
+        return _outcome_of(error)
+    return OK
+
+
+def _arguments(attempt: _Attempt, registered: Registered) -> tuple[Any, ...]:
+    if registered.argument_count == 0:
+        return ()
+    payload = _DECODE(attempt.work.payload) if attempt.work.payload else None
+    return (payload,) if registered.argument_count == 1 else (payload, attempt.context)
+
+
+def _outcome_of(error: BaseException) -> Outcome:
+    text = clip_text(f"{type(error).__name__}: {error}")
+    if isinstance(error, Fail):
+        return _failure(OutcomeClass.PERMANENT, text)
+    if isinstance(error, Snooze):
+        return Outcome(outcome_class=OutcomeClass.SNOOZE, error=text, retry_after_ms=error.after_ms)
+    if isinstance(error, Retry):
+        return Outcome(outcome_class=OutcomeClass.RETRYABLE, error=text, retry_after_ms=error.after_ms)
+    return _failure(OutcomeClass.RETRYABLE, text)
+
+
+def _no_such_handler(name: str, handlers: Handlers) -> Outcome:
+    known = ", ".join(handlers.names) or "none"
+    return _failure(OutcomeClass.PERMANENT, f"no handler is named {name!r}; registered here: {known}")
+
+
+def _failure(outcome_class: OutcomeClass, error: str) -> Outcome:
+    return Outcome(outcome_class=outcome_class, error=error)
