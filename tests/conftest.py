@@ -1,0 +1,79 @@
+"""Runs coroutine tests and async fixtures, each test on an idle-aware loop of its own.
+
+A test that leaves asyncio work behind fails: what it started would run into the next one.
+"""
+
+import asyncio
+import inspect
+from collections.abc import Callable, Coroutine, Generator, Iterator
+from typing import Any
+
+import pytest
+
+from tickwheel.testing.idle_loop import IdleLoop, until_idle
+
+
+@pytest.fixture
+def runner() -> Iterator[asyncio.Runner]:
+    """Where the test's coroutines and async fixtures run."""
+    with asyncio.Runner(loop_factory=IdleLoop) as runner:
+        yield runner
+        left = asyncio.all_tasks(runner.get_loop())
+    assert not left, f"fixtures left asyncio work behind: {left}"
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_fixture_setup(
+    fixturedef: pytest.FixtureDef[Any], request: pytest.FixtureRequest
+) -> Generator[None, Any, Any]:
+    """Let a fixture be an async generator."""
+    original = fixturedef.func
+    if not inspect.isasyncgenfunction(original):
+        return (yield)
+    runner = request.getfixturevalue("runner")
+
+    def drive(*args: Any, **kwargs: Any) -> Iterator[Any]:
+        generator = original(*args, **kwargs)
+
+        async def step() -> Any:
+            return await anext(generator, None)
+
+        yield runner.run(step())
+        runner.run(step())
+
+    fixturedef.func = drive
+    try:
+        return (yield)
+    finally:
+        fixturedef.func = original
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    """Run a coroutine test to its end."""
+    test = pyfuncitem.obj
+    if not inspect.iscoroutinefunction(test):
+        return None
+    arguments = {name: pyfuncitem.funcargs[name] for name in pyfuncitem._fixtureinfo.argnames}
+    pyfuncitem.funcargs["runner"].run(_check_leaks(test, arguments))
+    return True
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Coroutine tests get a loop without asking for one."""
+    for item in items:
+        if (
+            isinstance(item, pytest.Function)
+            and inspect.iscoroutinefunction(item.obj)
+            and "runner" not in item.fixturenames
+        ):
+            item.fixturenames.insert(0, "runner")
+
+
+async def _check_leaks(test: Callable[..., Coroutine[Any, Any, None]], arguments: dict[str, Any]) -> None:
+    before = asyncio.all_tasks()
+    await test(**arguments)
+    if asyncio.all_tasks() - before:
+        await until_idle()  # what was cancelled as the last act ends now
+    left = asyncio.all_tasks() - before
+    assert not left, f"the test left asyncio work behind: {left}"
