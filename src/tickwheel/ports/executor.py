@@ -33,6 +33,7 @@ class Work(msgspec.Struct, gc=False):
     run_id: str
     job_id_text: str
     idempotency_key: str | None  # the job's own
+    job_name: str = ""
 
 
 class Executor(Protocol):

@@ -127,6 +127,7 @@ class Pool:
                 run_id_text(job_id, scheduled_ms),
                 job_id_text(job_id),
                 definition.idempotency_key,
+                definition.name,
             )
             self.inflight.works[slot] = work
             self._policies[slot] = spec.retry

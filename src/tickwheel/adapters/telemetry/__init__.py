@@ -1,0 +1,1 @@
+"""Where events go: metrics, log lines, the console of `tickwheel dev`."""

@@ -1,0 +1,72 @@
+"""Log lines through structlog: one dotted event with keys, nothing per run."""
+
+import logging
+import sys
+from typing import Final, TextIO
+
+import structlog
+
+from tickwheel.ports.events import (
+    AttemptsEnded,
+    ClockStepped,
+    Event,
+    LoopFailed,
+    RunsUnserved,
+    ScheduleFailing,
+    TimersLoaded,
+)
+
+LEVELS: Final = {name: getattr(logging, name.upper()) for name in ("debug", "info", "warning", "error")}
+
+
+def configure_logs(*, log_format: str, log_level: str, stream: TextIO | None = None) -> None:
+    """Set up structlog for this process: `text` for people, `json` for machines, to stderr."""
+    renderer = (
+        structlog.processors.JSONRenderer()
+        if log_format == "json"
+        else structlog.dev.ConsoleRenderer(colors=(stream or sys.stderr).isatty())
+    )
+    structlog.configure(
+        processors=[
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso", utc=True),
+            structlog.processors.format_exc_info,
+            renderer,
+        ],
+        wrapper_class=structlog.make_filtering_bound_logger(LEVELS[log_level]),
+        logger_factory=structlog.PrintLoggerFactory(stream or sys.stderr),
+        cache_logger_on_first_use=False,
+    )
+
+
+class LogSink:
+    """An `EventSink` that writes what an operator should read."""
+
+    def __init__(self) -> None:
+        self._log = structlog.get_logger()
+        self._unserved_told: set[str] = set()
+
+    def emit(self, event: Event) -> None:
+        match event:
+            case LoopFailed():
+                self._log.warning("loop.failed", loop=event.loop, error=event.error, retry_in_ms=event.retry_in_ms)
+            case ScheduleFailing():
+                self._log.error("schedule.failing", job=event.job_id.hex(), error=event.error)
+            case RunsUnserved():
+                for name, count in event.counts.items():
+                    if name not in self._unserved_told:
+                        self._unserved_told.add(name)
+                        self._log.warning(
+                            "handler.missing",
+                            handler=name,
+                            waiting=count,
+                            remedy="start with --app MODULE that registers it; its runs wait until then",
+                        )
+            case ClockStepped():
+                self._log.warning("clock.stepped_back", behind_ms=event.behind_ms)
+            case TimersLoaded() if event.count:
+                self._log.debug("timers.loaded", count=event.count, took_ms=event.took_ms)
+            case AttemptsEnded() if event.stale_count:
+                self._log.info("completions.stale", count=event.stale_count)
+            case _:
+                pass
