@@ -12,7 +12,7 @@ from typing import Any, Final, TypeAlias
 
 import pycurl
 
-from tickwheel.adapters.webhook.poller import Poller, make_poller
+from tickwheel.adapters.webhook.poller import make_poller
 
 EasyHandle: TypeAlias = Any  # pycurl has no types
 OnDone: TypeAlias = Callable[[EasyHandle, int], None]
@@ -24,17 +24,10 @@ _NO_CODE: Final = 0
 class CurlLoop:
     """Runs transfers until they end. All methods on the loop's thread."""
 
-    def __init__(
-        self,
-        loop: asyncio.AbstractEventLoop,
-        on_done: OnDone,
-        *,
-        connection_count: int,
-        poller: Poller | None = None,
-    ) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, on_done: OnDone, *, connection_count: int) -> None:
         self._loop = loop
         self._on_done = on_done
-        self._poller = poller or make_poller()
+        self._poller = make_poller()
         self._timer: asyncio.TimerHandle | None = None
         self._timer_due: float | None = None  # loop time at which libcurl wants to be called
         self._kicked = False
