@@ -1,0 +1,61 @@
+"""What somebody asks for, and what two requests under one idempotency key are compared by."""
+
+import hashlib
+from typing import Final
+
+import msgspec
+
+from tickwheel.domain.job import Lane, ScheduleType, Spec, encode_spec
+
+
+class JobRequest(msgspec.Struct, frozen=True):
+    """A request for a job, checked and with all defaults filled in; nothing in it depends on the clock.
+
+    ONE_OFF and DELAYED jobs have exactly one of `at_ms` and `delay_ms`, INSTANT and CRON jobs neither. `payload`
+    is the raw JSON text as it was sent ("" = none). `warnings` are those of the cron expression.
+    """
+
+    tenant_id: str
+    name: str
+    schedule_type: ScheduleType
+    lane: Lane
+    spec: Spec
+    payload: str = ""
+    at_ms: int | None = None
+    delay_ms: int | None = None
+    tags: tuple[str, ...] = ()
+    idempotency_key: str | None = None
+    warnings: tuple[str, ...] = ()
+
+
+_ENCODER: Final = msgspec.json.Encoder(order="sorted")
+_HASH_BYTES: Final = 16
+
+
+def request_hash(request: JobRequest) -> bytes:
+    """What the same key may be used again with (16 bytes).
+
+    Key order, blanks and escapes of the payload don't count, nor whether a default was written out. A
+    `delay_seconds` counts as it was given, so a resent one is the same request.
+    """
+    normal = (
+        request.tenant_id,
+        request.name,
+        request.schedule_type,
+        request.lane,
+        encode_spec(request.spec).decode(),
+        _normal_payload(request.payload).decode(),
+        request.at_ms,
+        request.delay_ms,
+        request.tags,
+    )
+    return hashlib.sha256(_ENCODER.encode(normal)).digest()[:_HASH_BYTES]
+
+
+def _normal_payload(payload: str) -> bytes:
+    if not payload:
+        return b""
+    try:
+        return _ENCODER.encode(msgspec.json.decode(payload))
+    except (msgspec.MsgspecError, OverflowError, RecursionError):
+        return payload.encode()  # a number that no double holds: compared as it was written

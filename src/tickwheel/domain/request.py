@@ -1,0 +1,85 @@
+"""The strict parser of job requests.
+
+It has two halves. The fast one decodes into `domain.body.JobBody` and builds the request, and gives up at the
+first thing that looks odd, without saying what. Only then the slow one (`domain.request_problems`) walks the text
+field by field and names *every* problem. A property test holds the two together: what the fast half takes, the
+slow half finds nothing wrong with, and the other way round.
+
+**Repeated keys.** JSON decoders keep the last of two equal keys, so `{"priority": "LOW", ..., "priority":
+"CRITICAL"}` would pass unseen. Every member of an object shows as `":` once blanks are gone; if the text has as
+many of them (outside the payload) as the decoded body has members, no key is there twice. A string such as
+`\\":` or a null only makes the numbers differ, and then the slow half looks exactly.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+
+from tickwheel.domain import limits
+from tickwheel.domain.body import JobBody
+from tickwheel.domain.errors import FieldProblem, InvalidRequest
+from tickwheel.domain.job_request import JobRequest, request_hash
+from tickwheel.domain.request_builder import Doubtful, build_request
+from tickwheel.domain.request_problems import MALFORMED, TOO_LARGE, explain, find_problems
+from tickwheel.domain.strict_json import JsonFault, load
+
+__all__ = ["MALFORMED", "TOO_LARGE", "JobRequest", "parse_job_request", "request_hash", "split_batch"]
+
+_DECODER: Final = msgspec.json.Decoder(JobBody)
+_BATCH_DECODER: Final = msgspec.json.Decoder(list[msgspec.Raw])
+_BLANKS: Final = b" \t\n\r"
+
+
+def parse_job_request(raw: bytes) -> JobRequest:
+    """The request in `raw`, one JSON object. Raises `InvalidRequest` with every problem named."""
+    try:
+        body = _DECODER.decode(raw)
+        request = build_request(body)
+    except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError, Doubtful) as error:
+        raise explain(raw, str(error)) from error
+    if _visible_members(raw) - _visible_members(bytes(body.payload)) != _member_count(body):
+        problems = find_problems(raw)
+        if problems:
+            raise InvalidRequest(problems)
+    return request
+
+
+def split_batch(raw: bytes) -> Sequence[bytes]:
+    """The items of a batch body, a JSON array, each as its own text. Raises `InvalidRequest`."""
+    try:
+        items = _BATCH_DECODER.decode(raw)
+    except (msgspec.MsgspecError, RecursionError) as error:
+        raise InvalidRequest([FieldProblem("", _batch_fault(raw), MALFORMED)]) from error
+    if len(items) > limits.BATCH_COUNT:
+        message = f"has {len(items)} jobs; at most {limits.BATCH_COUNT} are allowed in one batch"
+        raise InvalidRequest([FieldProblem("", message, TOO_LARGE)])
+    return [bytes(item) for item in items]
+
+
+def _batch_fault(raw: bytes) -> str:
+    try:
+        load(raw)
+    except JsonFault as fault:
+        return f"the body {fault}"
+    return "the body must be a JSON array of job requests in UTF-8"
+
+
+def _visible_members(text: bytes) -> int:
+    return text.translate(None, _BLANKS).count(b'":')
+
+
+def _member_count(body: JobBody) -> int:
+    count = _given(body) - (not len(body.payload)) + _given(body.target)
+    if body.target.headers is not None:
+        count += len(body.target.headers)
+    if body.retry_policy is not None:
+        count += _given(body.retry_policy)
+    if body.catch_up is not None:
+        count += _given(body.catch_up)
+    return count
+
+
+def _given(struct: msgspec.Struct) -> int:
+    values = msgspec.structs.astuple(struct)
+    return len(values) - values.count(None)

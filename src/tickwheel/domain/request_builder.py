@@ -1,0 +1,169 @@
+"""From the decoded body to the request: fills in defaults and gives up at the first thing that is odd."""
+
+from typing import Final
+
+from tickwheel.domain import limits
+from tickwheel.domain.body import JobBody, RetryBody, TargetBody
+from tickwheel.domain.cron import CronError, parse_cron
+from tickwheel.domain.instants import InstantError, parse_instant
+from tickwheel.domain.job import DEFAULT_TENANT, CatchUp, Lane, Overlap, ScheduleType, Spec, Target, TargetType
+from tickwheel.domain.job_request import JobRequest
+from tickwheel.domain.json_depth import nests_deeper_than
+from tickwheel.domain.outcome import RetryPolicy
+from tickwheel.domain.target_rules import endpoint_fault, handler_name_fault, header_faults
+from tickwheel.domain.text_rules import key_fault, tag_faults, tenant_fault, text_fault
+
+
+class Doubtful(ValueError):
+    """Something is not as it should be; `domain.request_problems` says what."""
+
+
+_LANES: Final = {lane.name: lane for lane in Lane}
+_DEFAULT_RETRY: Final = RetryPolicy()
+_NULL: Final = "null"
+
+
+def build_request(body: JobBody) -> JobRequest:
+    """The request that `body` asks for. Raises `Doubtful`."""
+    if body.schedule_type is ScheduleType.CRON:
+        return _build_cron(body)
+    if not (
+        body.cron_expression is None
+        and body.timezone is None
+        and body.catch_up is None
+        and body.overlap is None
+        and body.start_at is None
+        and body.end_at is None
+    ):
+        raise Doubtful("a field of CRON jobs")
+    spec = Spec(_target(body.target), _retry(body.retry_policy), deadline_ms=_length_ms(body.deadline_seconds))
+    return _assemble(body, spec, *_time(body), ())
+
+
+def _time(body: JobBody) -> tuple[int | None, int | None]:
+    """(at_ms, delay_ms)"""
+    given = (body.execute_at is not None) + (body.run_at_epoch_ms is not None) + (body.delay_seconds is not None)
+    if given != (body.schedule_type is not ScheduleType.INSTANT):
+        raise Doubtful("not exactly one time")
+    if body.execute_at is not None:
+        return _instant_ms(body.execute_at), None
+    return body.run_at_epoch_ms, _length_ms(body.delay_seconds)
+
+
+def _build_cron(body: JobBody) -> JobRequest:
+    expression, timezone = body.cron_expression, body.timezone or "UTC"
+    if expression is None or body.timezone == "":
+        raise Doubtful("no expression, or an empty zone")
+    if body.execute_at is not None or body.run_at_epoch_ms is not None or body.delay_seconds is not None:
+        raise Doubtful("an instant beside an expression")
+    try:
+        warnings = parse_cron(expression, timezone).warnings
+    except CronError as error:
+        raise Doubtful(str(error)) from error
+    start_ms = None if body.start_at is None else _instant_ms(body.start_at)
+    end_ms = None if body.end_at is None else _instant_ms(body.end_at)
+    if start_ms is not None and end_ms is not None and start_ms >= end_ms:
+        raise Doubtful("nothing between start and end")
+    catch_up = body.catch_up
+    policy = catch_up.policy if catch_up is not None else None
+    most = catch_up.max if catch_up is not None else None
+    spec = Spec(
+        _target(body.target),
+        _retry(body.retry_policy),
+        cron=expression,
+        timezone=timezone,
+        catch_up=policy or CatchUp.FIRE_ONCE,
+        catch_up_max=most or limits.CATCH_UP_DEFAULT,
+        overlap=body.overlap or Overlap.ALLOW,
+        deadline_ms=_length_ms(body.deadline_seconds),
+        start_ms=start_ms,
+        end_ms=end_ms,
+    )
+    return _assemble(body, spec, None, None, warnings)
+
+
+def _assemble(
+    body: JobBody, spec: Spec, at_ms: int | None, delay_ms: int | None, warnings: tuple[str, ...]
+) -> JobRequest:
+    tenant_id, key, name = body.tenant_id, body.idempotency_key, body.job_name or ""
+    if tenant_id is None:
+        tenant_id = DEFAULT_TENANT
+    elif tenant_fault(tenant_id) is not None:
+        raise Doubtful("tenant_id")
+    if text_fault(name) is not None or (key is not None and key_fault(key) is not None):
+        raise Doubtful("job_name or idempotency_key")
+    if body.tags and tag_faults(body.tags):
+        raise Doubtful("tags")
+    return JobRequest(
+        tenant_id,
+        name,
+        body.schedule_type,
+        Lane.DEFAULT if body.priority is None else _LANES[body.priority],
+        spec,
+        _payload(body),
+        at_ms,
+        delay_ms,
+        () if body.tags is None else tuple(body.tags),
+        key,
+        warnings,
+    )
+
+
+def _payload(body: JobBody) -> str:
+    raw = bytes(body.payload)
+    if len(raw) > limits.PAYLOAD_BYTES or nests_deeper_than(raw, limits.PAYLOAD_DEPTH):
+        raise Doubtful("payload")
+    text = raw.decode()
+    return "" if text == _NULL else text
+
+
+def _target(body: TargetBody) -> Target:
+    timeout_ms = _length_ms(body.timeout_seconds) or limits.TIMEOUT_SECONDS_DEFAULT * 1000
+    if body.type is TargetType.HANDLER:
+        if body.name is None or handler_name_fault(body.name) is not None:
+            raise Doubtful("target.name")
+        if not (body.endpoint is None and body.method is None and body.headers is None):
+            raise Doubtful("a field of webhooks")
+        return Target(TargetType.HANDLER, timeout_ms=timeout_ms, name=body.name)
+    endpoint, headers = body.endpoint, body.headers
+    if endpoint is None or body.name is not None or endpoint_fault(endpoint) is not None:
+        raise Doubtful("target.endpoint, or a field of handlers")
+    if headers and header_faults(headers):
+        raise Doubtful("target.headers")
+    return Target(
+        TargetType.HTTP_WEBHOOK,
+        endpoint,
+        body.method or "POST",
+        timeout_ms,
+        tuple(headers.items()) if headers else (),
+    )
+
+
+def _retry(body: RetryBody | None) -> RetryPolicy:
+    if body is None:
+        return _DEFAULT_RETRY
+    initial, cap = body.initial_interval_sec, body.max_interval_sec
+    initial_ms = limits.INITIAL_SECONDS_DEFAULT * 1000 if initial is None else round(initial * 1000)
+    if cap is None:
+        cap_ms = max(limits.INTERVAL_CAP_SECONDS_DEFAULT * 1000, initial_ms)
+    else:
+        cap_ms = round(cap * 1000)
+    if cap_ms < initial_ms:
+        raise Doubtful("retry_policy.max_interval_sec")
+    return RetryPolicy(
+        limits.RETRIES_DEFAULT if body.max_retries is None else body.max_retries,
+        initial_ms,
+        limits.MULTIPLIER_DEFAULT if body.backoff_multiplier is None else body.backoff_multiplier,
+        cap_ms,
+    )
+
+
+def _length_ms(seconds: float | None) -> int | None:
+    return None if seconds is None else round(seconds * 1000)
+
+
+def _instant_ms(text: str) -> int:
+    try:
+        return parse_instant(text)
+    except InstantError as error:
+        raise Doubtful(str(error)) from error

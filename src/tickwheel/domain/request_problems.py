@@ -1,0 +1,87 @@
+"""The slow half of the request parser: everything that is wrong with a text, field by field.
+
+It walks the tree of `domain.strict_json` along the table of `domain.fields`, so the messages, the reference and
+the checks have one source. Value checks that the fast half makes too are the same functions.
+"""
+
+from collections.abc import Iterator
+from typing import Final
+
+from tickwheel.domain import limits
+from tickwheel.domain.errors import FieldProblem, InvalidRequest
+from tickwheel.domain.fields import Field, Kind, children
+from tickwheel.domain.payload_scan import payload_problems, payload_size_bytes, step
+from tickwheel.domain.request_relations import relation_problems
+from tickwheel.domain.request_values import value_problems, wrong_kind
+from tickwheel.domain.strict_json import Json, JsonFault, Members, load
+from tickwheel.domain.unknown_fields import unknown_field
+
+MALFORMED: Final = "malformed_json"
+"""Code of the one problem of a body that is no JSON object at all."""
+TOO_LARGE: Final = "too_large"
+"""Code of a payload over its limit."""
+
+
+def explain(raw: bytes, hint: str) -> InvalidRequest:
+    """The error for a text that the fast half turned away; `hint` is used if nothing else is found."""
+    return InvalidRequest(find_problems(raw) or [FieldProblem("", hint)])
+
+
+def find_problems(raw: bytes) -> list[FieldProblem]:
+    """All that is wrong with `raw` as a job request; empty if nothing is."""
+    try:
+        tree = load(raw)
+    except JsonFault as fault:
+        return [FieldProblem("", f"the body {fault}", MALFORMED)]
+    if not isinstance(tree, Members):
+        return [FieldProblem("", "the body must be a JSON object", MALFORMED)]
+    return [*problems_in(tree), *_size_problems(raw)]
+
+
+def problems_in(tree: Members) -> list[FieldProblem]:
+    """All that is wrong with a decoded request; the size of the payload can't be seen here."""
+    problems = list(_object_problems("", tree))
+    faulty = {problem.field for problem in problems}
+    problems.extend(relation_problems(tree, faulty))
+    return problems
+
+
+def field_problems(field: Field, value: Json) -> Iterator[FieldProblem]:
+    """All that is wrong with the value of one field, objects included; null is the default and always right."""
+    if value is None:
+        return
+    if field.path == "payload":
+        yield from payload_problems(value)
+    elif field.kind is not Kind.OBJECT:
+        yield from value_problems(field, value)
+    elif isinstance(value, Members):
+        yield from _object_problems(field.path, value)
+    else:
+        yield wrong_kind(field, value)
+
+
+def repeated_keys(parent: str, members: Members) -> Iterator[FieldProblem]:
+    """One problem for each key that the object at `parent` has more than once."""
+    for key in members.repeated:
+        yield FieldProblem(step(parent, key), "is given twice; name each field once", "repeated")
+
+
+def _object_problems(parent: str, members: Members) -> Iterator[FieldProblem]:
+    known = children(parent)
+    yield from repeated_keys(parent, members)
+    for key, value in members.items():
+        field = known.get(key)
+        if field is None:
+            yield unknown_field(parent, key, known)
+        else:
+            yield from field_problems(field, value)
+
+
+def _size_problems(raw: bytes) -> Iterator[FieldProblem]:
+    size_bytes = payload_size_bytes(raw)
+    if size_bytes is not None and size_bytes > limits.PAYLOAD_BYTES:
+        yield FieldProblem(
+            "payload",
+            f"has {size_bytes} bytes; at most {limits.PAYLOAD_BYTES} are allowed (send a reference instead)",
+            TOO_LARGE,
+        )
