@@ -180,7 +180,7 @@ class WebhookExecutor:
     def _resolve(self, attempt: _Attempt) -> None:
         endpoint = attempt.endpoint
         if endpoint.address is not None:
-            self._resolved(attempt, Answer(addresses=(str(endpoint.address),)))
+            self._resolved(attempt, Answer(addresses=(endpoint.host,)))
             return
         answer = self._lookups.cached(endpoint.host)
         if answer is not None:
