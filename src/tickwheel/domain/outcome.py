@@ -21,6 +21,8 @@ BACKOFF_FLOOR_MS: Final = 100
 RETRY_AFTER_CAP_MS: Final = 3_600_000
 LOST_LIMIT_COUNT: Final = 3
 """Workers lost in a row at which a run is quarantined, whatever attempts are left."""
+LOST_SPREAD_MS: Final = 1_000
+"""A run whose worker was lost is tried again at a random moment within this."""
 GONE_STATUS: Final = 410
 """The endpoint says that it will never be back."""
 
@@ -148,7 +150,12 @@ def decide(
             lost_count = 0
     if attempt > policy.max_retries:
         return Decision(RunState.FAILED, None, f"no attempt left after {attempt}", lost_count)
-    wait_ms = max(backoff_ms(policy, attempt, fraction), outcome.retry_after_ms or 0)
+    if outcome.outcome_class is OutcomeClass.LOST:
+        # The target did not fail, so its backoff says nothing; the spread keeps a crash from being answered
+        # by everything at the same instant.
+        wait_ms = int(LOST_SPREAD_MS * fraction)
+    else:
+        wait_ms = max(backoff_ms(policy, attempt, fraction), outcome.retry_after_ms or 0)
     return Decision(RunState.SCHEDULED, now_ms + wait_ms, f"retry {attempt}", lost_count)
 
 

@@ -145,7 +145,11 @@ class Pool:
         rows["lost_count"] = 0
         notes: dict[int, AttemptNote] = {}
         for number, outcome in enumerate(outcomes):
-            if outcome is not OK:
+            if outcome is OK:
+                continue
+            if outcome.outcome_class is OutcomeClass.SUCCESS:
+                rows["http_status"][number] = outcome.http_status
+            else:
                 self._decide_one(rows, number, slots[number], outcome, now_ms, notes)
         works = [self.inflight.works[slot] for slot in slots]
         self._free(slots, attempts)
@@ -187,9 +191,8 @@ class Pool:
         rows["retry_ms"][number] = -1 if decision.retry_at_ms is None else decision.retry_at_ms
         if not decision.uses_attempt:
             rows["cause"][number] = CompletionCause.UNSTARTED
-        if outcome.outcome_class is not OutcomeClass.SUCCESS:
-            excerpt = None if outcome.excerpt is None else outcome.excerpt.decode("utf-8", "replace")
-            notes[number] = AttemptNote(error=outcome.error, excerpt=excerpt)
+        excerpt = None if outcome.excerpt is None else outcome.excerpt.decode("utf-8", "replace")
+        notes[number] = AttemptNote(error=outcome.error, excerpt=excerpt)
 
     def _free(self, slots: Sequence[int], attempts: Rows) -> None:
         by_lane = np.bincount(attempts["flags"] & FLAG_LANE_MASK, minlength=LANE_COUNT)
