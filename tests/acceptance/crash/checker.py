@@ -1,15 +1,16 @@
 """The verdict: compares what was acknowledged with what the API says now and with what the sink saw.
 
 Every list of the verdict must be empty:
-lost (acknowledged, but without its end), double_committed, early, after_cancel, token_fell (the sink saw a token that
-is not above an earlier one of the same job's run order), uncalled (SUCCEEDED without a request in the sink's log),
-holes (a cron occurrence that has no run).
+lost (acknowledged, but without its end), double_committed, early, after_cancel, token_fell (the sink saw a token
+that is not above an earlier one of the run), uncalled (SUCCEEDED without a request in the sink's log), holes (a cron
+occurrence that has no run).
 """
 
 import json
 from collections import defaultdict
 from dataclasses import dataclass, field
 from datetime import datetime
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -38,8 +39,8 @@ class Verdict:
     def __str__(self) -> str:
         found = {kind: items[:3] for kind, items in self.findings.items() if items}
         return (
-            f"{self.runs} runs {dict(self.states)}, {self.cron_runs} cron runs, {self.requests} requests seen by the"
-            f" sink, {self.repeated} runs called more than once; findings: {found or 'none'}"
+            f"{self.runs} runs {dict(self.states)}, {self.cron_runs} cron runs, {self.requests} requests seen by"
+            f" the sink, {self.repeated} runs called more than once; findings: {found or 'none'}"
         )
 
 
@@ -64,7 +65,7 @@ def _check_sink(by_run: dict[str, list[dict[str, Any]]], verdict: Verdict) -> No
     for run_id, requests in by_run.items():
         verdict.repeated += len(requests) > 1
         tokens = [int(request["x-fencing-token"]) for request in requests]
-        if any(later <= earlier for earlier, later in zip(tokens, tokens[1:], strict=False)):
+        if any(later <= earlier for earlier, later in pairwise(tokens)):
             verdict.findings["token_fell"].append(f"{run_id}: {tokens}")
         for request in requests:
             due_ms = _epoch_ms(request["x-scheduled-at"])
@@ -99,7 +100,7 @@ def _check_cron(api: Api, job_id: str, by_run: dict[str, list[dict[str, Any]]], 
     verdict.cron_runs += len(runs)
     if len(instants) != len(set(instants)):
         verdict.findings["double_committed"].append(f"cron {job_id}")
-    for earlier, later in zip(instants, instants[1:], strict=False):
+    for earlier, later in pairwise(instants):
         if later - earlier != SECOND_MS:
             verdict.findings["holes"].append(f"cron {job_id}: nothing between {earlier} and {later}")
     for run in runs:

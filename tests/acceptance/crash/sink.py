@@ -5,6 +5,7 @@ Paths: /ok answers 200 at once, /slow after 400 ms, /flaky fails the first attem
 """
 
 import asyncio
+import contextlib
 import json
 import sys
 import time
@@ -50,7 +51,5 @@ async def answer_one(reader: asyncio.StreamReader, writer: asyncio.StreamWriter,
 
 if __name__ == "__main__":
     with open(sys.argv[1], "a", encoding="utf-8") as log_file:
-        try:
+        with contextlib.suppress(KeyboardInterrupt):
             asyncio.run(serve(log_file))
-        except KeyboardInterrupt:
-            pass
