@@ -2,8 +2,8 @@
 
 Every list of the verdict must be empty:
 lost (acknowledged, but without its end), double_committed, early, after_cancel, token_fell (the sink saw a token
-that is not above an earlier one of the run), uncalled (SUCCEEDED without a request in the sink's log), holes (a cron
-occurrence that has no run).
+that is not above an earlier one of the run), uncalled (SUCCEEDED without a request in the sink's log), holes (a
+cron occurrence that has no run).
 """
 
 import json

@@ -50,6 +50,5 @@ async def answer_one(reader: asyncio.StreamReader, writer: asyncio.StreamWriter,
 
 
 if __name__ == "__main__":
-    with open(sys.argv[1], "a", encoding="utf-8") as log_file:
-        with contextlib.suppress(KeyboardInterrupt):
-            asyncio.run(serve(log_file))
+    with open(sys.argv[1], "a", encoding="utf-8") as log_file, contextlib.suppress(KeyboardInterrupt):
+        asyncio.run(serve(log_file))
