@@ -26,6 +26,7 @@ CAP_REASON: Final = f"handed back without a start more than {UNSTARTED_LIMIT} ti
 _FAILURES: Final = frozenset(
     {OutcomeClass.RETRYABLE, OutcomeClass.PERMANENT, OutcomeClass.TIMEOUT, OutcomeClass.LOST}
 )
+_ENDS: Final = frozenset({RunState.SUCCEEDED, RunState.FAILED, RunState.CANCELLED, RunState.SCHEDULED})
 _NO_NOTE: Final = AttemptNote(None, None)
 
 
@@ -86,7 +87,7 @@ class CompletionTransaction:
 
     def _is_repeat(self, row: LedgerRow, end: Completion) -> bool:
         """Whether the row shows just what this completion asks for: its first answer was lost."""
-        if row.run.state != end.state:
+        if row.run.state != end.state or row.run.state not in _ENDS:
             return False
         if row.run.state is RunState.SCHEDULED:
             if row.run.retry_ms != end.retry_ms:

@@ -16,7 +16,6 @@ from tickwheel.adapters.memory.completions import CompletionTransaction
 from tickwheel.adapters.memory.tables import Tables
 from tickwheel.adapters.memory.views import attempts_of, job_view
 from tickwheel.domain.columns import TIMER, Bools, Ints, Rows, empty
-from tickwheel.domain.errors import StoreUnavailable
 from tickwheel.domain.ids import SHARD_COUNT
 from tickwheel.domain.job import JobState, encode_spec
 from tickwheel.ports.clock import Clock
@@ -48,7 +47,6 @@ class MemoryStore:
         self._tables = Tables()
         self._epochs = [0] * SHARD_COUNT
         self._worker: str | None = None
-        self._closed = False
 
     async def insert_jobs(self, jobs: Sequence[NewJob]) -> Sequence[Inserted]:
         return inserts.insert_jobs(self._tables, jobs, self._clock.now_ms())
@@ -152,8 +150,7 @@ class MemoryStore:
         return retention.sweep(self._tables, now_ms, retention_ms)
 
     async def check(self) -> None:
-        if self._closed:
-            raise StoreUnavailable("the store is closed")
+        """There is nothing that could be away."""
 
     async def aclose(self) -> None:
-        self._closed = True
+        """Nothing to let go of; the data stays as long as the object."""
