@@ -37,13 +37,6 @@ class ClaimsAnswered(msgspec.Struct, frozen=True):
     took_ms: int
 
 
-class RunsSkipped(msgspec.Struct, frozen=True):
-    """Occurrences that ended as SKIPPED at their claim, by reason."""
-
-    count: int
-    reason: str
-
-
 class TimersLoaded(msgspec.Struct, frozen=True):
     """A slice of waiting timers was read."""
 
@@ -83,7 +76,6 @@ Event: TypeAlias = (
     AttemptsStarted
     | AttemptsEnded
     | ClaimsAnswered
-    | RunsSkipped
     | TimersLoaded
     | LoopFailed
     | ScheduleFailing

@@ -42,8 +42,8 @@ class Plan(NamedTuple):
 class Planner:
     """Plans batches; pure but for its events. `serves` says whether this process can run a target."""
 
-    def __init__(self, events: EventSink, serves: Callable[[Target], bool]) -> None:
-        self._events, self._serves = events, serves
+    def __init__(self, events: EventSink, serves: Callable[[Target], bool], alive_since_ms: int) -> None:
+        self._events, self._serves, self._alive_since_ms = events, serves, alive_since_ms
 
     def plan(self, timers: Rows, works: Sequence[WorkDefinition | None], now_ms: int) -> Plan:
         """One CLAIM row per TIMER row, in order. A job that is gone is claimed all the same: the store says so."""
@@ -92,10 +92,10 @@ class Planner:
     ) -> None:
         reason = SkipReason.NONE
         if spec.cron:
-            occurrence = plan_occurrence(spec, scheduled_ms, work.effective_ms, now_ms)
+            occurrence = plan_occurrence(spec, scheduled_ms, work.effective_ms, now_ms, self._alive_since_ms)
             claims["next_ms"][number] = -1 if occurrence.next_ms is None else occurrence.next_ms
             reason = occurrence.reason
-        if reason is SkipReason.NONE and deadline_passed(spec, scheduled_ms, now_ms):
+        elif deadline_passed(spec, scheduled_ms, now_ms):
             reason = SkipReason.DEADLINE
         if reason is not SkipReason.NONE:
             claims["action"][number] = ClaimAction.SKIP

@@ -108,7 +108,7 @@ class Scheduler:
             ready=self.ready,
             parked=self.parked,
             pools=self.pools,
-            planner=Planner(events, serves),
+            planner=Planner(events, serves, alive_since_ms=clock.now_ms()),
             starter=Starter(store=store, pools=self.pools, reaper=self._reaper, clock=clock),
             completions=self.completions,
             reaper=self._reaper,
