@@ -119,6 +119,7 @@ async def open_node(
             serves=_serves(handlers),
             tokens=tokens,
             worker=worker,
+            clock_behind_ms=clock.behind_ms,
             settings=SchedulerSettings(
                 lease_ms=settings.lease_seconds * 1000,
                 window_ms=settings.window_seconds * 1000,

@@ -4,6 +4,7 @@ import asyncio
 import os
 import random
 import time
+from collections.abc import Callable
 
 SLEW_PER_MS = 0.05
 """How fast the estimate follows the wall clock after a step back: at most 5 % slower than real time."""
@@ -17,23 +18,28 @@ class SystemClock:
     no loop sleeps for the size of the step.
     """
 
-    def __init__(self) -> None:
-        self._origin_ns = time.monotonic_ns()
-        self._offset_ms = time.time_ns() / 1e6 - self._origin_ns / 1e6
+    def __init__(
+        self,
+        *,
+        wall_ns: Callable[[], int] = time.time_ns,
+        monotonic_ns: Callable[[], int] = time.monotonic_ns,
+    ) -> None:
+        self._wall_ns, self._monotonic_ns = wall_ns, monotonic_ns
+        self._offset_ms = (wall_ns() - monotonic_ns()) / 1e6
         self._checked_ms = self.monotonic_ms()
 
     def monotonic_ms(self) -> int:
-        return time.monotonic_ns() // 1_000_000
+        return self._monotonic_ns() // 1_000_000
 
     def now_ms(self) -> int:
-        mono_ns = time.monotonic_ns()
+        mono_ns = self._monotonic_ns()
         mono_ms = mono_ns // 1_000_000
         if mono_ms != self._checked_ms:
             self._follow_wall_clock(mono_ns, mono_ms)
         return int(mono_ns / 1e6 + self._offset_ms)
 
     def _follow_wall_clock(self, mono_ns: int, mono_ms: int) -> None:
-        wall_offset_ms = time.time_ns() / 1e6 - mono_ns / 1e6
+        wall_offset_ms = (self._wall_ns() - mono_ns) / 1e6
         if wall_offset_ms >= self._offset_ms:
             self._offset_ms = wall_offset_ms
         else:
@@ -43,7 +49,7 @@ class SystemClock:
 
     def behind_ms(self) -> int:
         """How far the estimate is ahead of the machine's wall clock (a step back not slewed away yet)."""
-        return max(0, self.now_ms() - time.time_ns() // 1_000_000)
+        return max(0, self.now_ms() - self._wall_ns() // 1_000_000)
 
     async def sleep_ms(self, length_ms: int) -> None:
         await asyncio.sleep(max(0, length_ms) / 1000)

@@ -24,6 +24,7 @@ from tickwheel.ports.store import Store
 from tickwheel.services.alarm import wait_at_most
 from tickwheel.services.attempts import Pool
 from tickwheel.services.claims import Claims
+from tickwheel.services.clock_watch import ClockWatch
 from tickwheel.services.completion import Completions
 from tickwheel.services.heartbeats import Heartbeats
 from tickwheel.services.parked import Parked
@@ -69,6 +70,7 @@ class Scheduler:
         tokens: Tokens,
         worker: str,
         settings: SchedulerSettings,
+        clock_behind_ms: Callable[[], int] = lambda: 0,
     ) -> None:
         self._clock, self._events = clock, events
         self.wheel, self.ready = TimingWheel(clock.now_ms()), ReadyRing()
@@ -123,6 +125,7 @@ class Scheduler:
             ledger=store, pools=self.pools, reaper=self._reaper, clock=clock, lease_length_ms=settings.lease_ms
         )
         self._sweeper = Sweeper(store=store, clock=clock, retention_ms=settings.retention_ms)
+        self._clock_watch = ClockWatch(clock=clock, events=events, behind_ms=clock_behind_ms)
         self._loops: dict[str, asyncio.Task[None]] = {}
 
     @property
@@ -153,6 +156,7 @@ class Scheduler:
             ("reaper", self._reaper.run),
             ("parked", self._run_parked),
             ("sweeper", self._sweeper.run),
+            ("clock watch", self._clock_watch.run),
         ):
             running = supervise(name, loop, self._clock, self._events)
             self._loops[name] = asyncio.create_task(running, name=f"tickwheel-{name}")
