@@ -1,5 +1,6 @@
 """The gate on links, pages and commands of the docs."""
 
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -13,6 +14,8 @@ from markdown_pages import parse_page, slug_of
 
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
+    if shutil.which("git") is None:
+        pytest.skip("needs git")
     subprocess.run(["git", "init", "-q", tmp_path], check=True)
     (tmp_path / "docs").mkdir()
     (tmp_path / "README.md").write_text("# Start\n\n[guide](docs/guide.md#the-first-step)\n")

@@ -1,5 +1,6 @@
 """The gate on file length."""
 
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -42,6 +43,7 @@ def test_ratchet_entry_without_a_file_is_reported() -> None:
     assert problems({}, {"src/gone.py": 500}) == ["src/gone.py: in the ratchet, but there is no such file"]
 
 
+@pytest.mark.skipif(shutil.which("git") is None, reason="needs git")
 def test_a_too_long_file_fails_the_command_even_before_it_is_added(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
