@@ -209,3 +209,34 @@ def _add_gauges(metrics: Metrics, scheduler: Scheduler, clock: SystemClock) -> N
     )
     metrics.add_gauge(backlog)
     metrics.add_gauge(in_flight)
+
+
+async def start_with_unlimited_credits(
+    store: Store, clock: SystemClock, build_executor: Callable[[Report], Executor], *, slots: int
+) -> Scheduler:
+    """A firing side whose executor takes all, for measuring what comes before it. Starts at once."""
+    worker = f"bench-{os.getpid()}"
+    scheduler = Scheduler(
+        store=store,
+        clock=clock,
+        randomness=SystemRandomness(),
+        events=Fanout([]),
+        build_webhooks=build_executor,
+        build_handlers=build_executor,
+        serves=lambda target: True,
+        tokens=Tokens(await store.acquire(worker)),
+        worker=worker,
+        settings=SchedulerSettings(webhook_slots=slots, handler_slots=1),
+    )
+    scheduler.start()
+    return scheduler
+
+
+def system_clock() -> SystemClock:
+    """The machine's clock, for tools that run without a node."""
+    return SystemClock()
+
+
+def system_randomness() -> SystemRandomness:
+    """The machine's randomness, for tools that run without a node."""
+    return SystemRandomness()

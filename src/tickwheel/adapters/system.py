@@ -47,6 +47,10 @@ class SystemClock:
             self._offset_ms = max(wall_offset_ms, self._offset_ms - allowed_ms)
         self._checked_ms = mono_ms
 
+    def cpu_ms(self) -> int:
+        """CPU time that this process has used, all threads together."""
+        return time.process_time_ns() // 1_000_000
+
     def behind_ms(self) -> int:
         """How far the estimate is ahead of the machine's wall clock (a step back not slewed away yet)."""
         return max(0, self.now_ms() - self._wall_ns() // 1_000_000)

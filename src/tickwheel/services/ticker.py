@@ -14,7 +14,7 @@ BATCH_TIMERS: Final = 20_000
 
 
 class Ticker:
-    """Sleeps to the next occupied slot of the wheel; `wake` when something nearer was armed."""
+    """Sleeps until the wheel has something to do; `wake` when something nearer was armed."""
 
     def __init__(self, *, wheel: TimingWheel, ready: ReadyRing, clock: Clock, on_due: Callable[[], None]) -> None:
         self._wheel, self._ready, self._clock, self._on_due = wheel, ready, clock, on_due
@@ -38,7 +38,7 @@ class Ticker:
             if len(due) == BATCH_TIMERS:
                 await self._clock.sleep_ms(0)
                 continue
-            next_ms = self._wheel.next_due_ms()
+            next_ms = self._wheel.next_wake_ms()
             sleep_ms = LONGEST_SLEEP_MS if next_ms is None else next_ms - self._clock.now_ms()
             sleep_ms = min(max(sleep_ms, 1), LONGEST_SLEEP_MS)
             self._sleeping_until_ms = now_ms + sleep_ms

@@ -78,6 +78,11 @@ class HandlerContext:
         return datetime.fromtimestamp(self._work.scheduled_ms / 1000, UTC)
 
     @property
+    def scheduled_ms(self) -> int:
+        """The same as UTC epoch milliseconds."""
+        return self._work.scheduled_ms
+
+    @property
     def idempotency_key(self) -> str | None:
         """The job's own key, if it was created with one."""
         return self._work.idempotency_key

@@ -71,6 +71,15 @@ class Metrics(Collector):
         """The exposition text."""
         return generate_latest(self._registry)
 
+    @property
+    def ended_count(self) -> int:
+        """Attempts that ended so far."""
+        return sum(self._outcomes.values())
+
+    def state_count(self, state: str) -> int:
+        """Runs that were moved to this state at the end of an attempt."""
+        return self._states[state]
+
     def emit(self, event: Event) -> None:
         match event:
             case AttemptsStarted():

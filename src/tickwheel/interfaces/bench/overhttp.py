@@ -1,0 +1,109 @@
+"""Benchmarks through the front door: a server in its own process, jobs over HTTP, times noted by its handlers."""
+
+import http.client
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+
+from tickwheel.domain.columns import Ints
+from tickwheel.interfaces.bench.outcome import BenchFailed, Figures, lateness_figures, rounded
+from tickwheel.interfaces.bench.poster import handler_jobs, post_all
+from tickwheel.interfaces.bench.progress import Progress
+from tickwheel.interfaces.bench.server import BenchServer
+from tickwheel.interfaces.bench.workloads import PAYLOAD
+from tickwheel.wiring import system_clock
+
+HOUR_MS = 3_600_000
+CONNECTIONS = 4
+SLICE_MS = 100
+LEAD_MS = 2_000
+"""Jobs are created this long before they are due."""
+SETTLE_LIMIT_S = 60
+
+
+def ingest(store: str, folder: Path, *, jobs: int, batch: int, bar: Progress) -> Figures:
+    """Batches over HTTP, each one durable commit, due in an hour."""
+    clock = system_clock()
+    due_ms = clock.now_ms() + HOUR_MS
+    body = handler_jobs("noop", [due_ms] * batch, PAYLOAD)
+    with BenchServer(store, folder) as server:
+        post_all(server.port, [body], connections=1, on_sent=lambda count: None)
+        began_ms = clock.monotonic_ms()
+        created = post_all(server.port, [body] * (jobs // batch), connections=CONNECTIONS, on_sent=bar.update)
+        took_ms = clock.monotonic_ms() - began_ms
+    if created != jobs // batch * batch:
+        raise BenchFailed(f"{created} of {jobs} jobs were created")
+    return {"jobs": created, "batch": batch, "jobs_per_s": rounded(created / took_ms * 1000)}
+
+
+def lateness(store: str, folder: Path, *, rate: int, seconds: int, bar: Progress) -> Figures:
+    """A steady rate of jobs, each created two seconds before it is due."""
+    clock = system_clock()
+    with BenchServer(store, folder) as server:
+        first_ms = clock.now_ms() + LEAD_MS + 500
+
+        def bodies() -> Iterator[bytes]:
+            waited = threading.Event()
+            for number in range(seconds * 1000 // SLICE_MS):
+                from_ms = first_ms + number * SLICE_MS
+                due = (from_ms + np.arange(rate * SLICE_MS // 1000) * 1000 // rate).tolist()
+                waited.wait(max(0, from_ms - LEAD_MS - clock.now_ms()) / 1000)
+                yield handler_jobs("record", due, PAYLOAD)
+
+        created = post_all(server.port, bodies(), connections=1, on_sent=bar.update)
+        _wait(lambda: clock.now_ms() > first_ms + seconds * 1000 + LEAD_MS)
+    lateness_ms = _lateness(server, created)
+    return {"jobs": created, "rate": rate, **lateness_figures(lateness_ms)}
+
+
+def burst(store: str, folder: Path, *, jobs: int, bar: Progress) -> Figures:
+    """Many jobs due in the same instant, created well before it."""
+    clock, batch = system_clock(), min(jobs, 2_000)
+    with BenchServer(store, folder) as server:
+        due_ms = clock.now_ms() + 5_000 + jobs // 5
+        body = handler_jobs("record", [due_ms] * batch, PAYLOAD)
+        created = post_all(server.port, [body] * (jobs // batch), connections=CONNECTIONS, on_sent=bar.update)
+        if clock.now_ms() > due_ms - 1_000:
+            raise BenchFailed("the machine is too slow to create that many jobs ahead of time")
+        _wait(lambda: clock.now_ms() > due_ms + 2_000)
+        _wait_until_quiet(server)
+    lateness_ms = _lateness(server, created)
+    figures = lateness_figures(lateness_ms)
+    return {"jobs": created, **figures, "drained_ms": int(lateness_ms.max())}
+
+
+def _lateness(server: BenchServer, created: int) -> Ints:
+    scheduled_ms, called_ms = server.calls()
+    if len(called_ms) != created:
+        raise BenchFailed(f"{created} jobs were created and {len(called_ms)} calls were made")
+    difference: Ints = called_ms - scheduled_ms
+    return difference
+
+
+def _wait(over: Callable[[], bool]) -> None:
+    waited = threading.Event()
+    while not over():
+        waited.wait(0.05)
+
+
+def _wait_until_quiet(server: BenchServer) -> None:
+    """Until no timer of the bench is due any more."""
+    waited = threading.Event()
+    for _ in range(SETTLE_LIMIT_S * 10):
+        connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=10)
+        connection.request("GET", "/metrics")
+        text = connection.getresponse().read().decode()
+        connection.close()
+        values = dict(line.rsplit(" ", 1) for line in text.splitlines() if line and line[0] != "#")
+        busy = (
+            "tickwheel_armed_timers",
+            "tickwheel_uncommitted_completions",
+            'tickwheel_in_flight{kind="handler"}',
+        )
+        backlog = sum(float(value) for name, value in values.items() if name.startswith("tickwheel_backlog"))
+        if backlog == 0 and all(float(values[name]) == 0 for name in busy):
+            return
+        waited.wait(0.1)
+    raise BenchFailed(f"the server was still busy after {SETTLE_LIMIT_S} s")

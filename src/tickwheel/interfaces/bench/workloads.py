@@ -1,0 +1,53 @@
+"""Jobs for benchmarks, made without the request parser: what is measured comes after it."""
+
+from collections.abc import Sequence
+
+from tickwheel.domain.ids import SHARD_COUNT, make_job_id
+from tickwheel.domain.job import Job, Lane, ScheduleType, Spec, Target, TargetType
+from tickwheel.ports.clock import Clock, Randomness
+from tickwheel.ports.store import FirstTimer, NewJob, Store
+
+PAYLOAD = '{"order_id":"ord-8812","note":"' + "x" * 160 + '"}'
+INSERT_JOBS = 5_000
+
+
+def noop_target() -> Target:
+    """A handler that does nothing."""
+    return Target(type=TargetType.HANDLER, name="noop")
+
+
+def make_jobs(due_ms: Sequence[int], target: Target, clock: Clock, randomness: Randomness) -> list[NewJob]:
+    """One one-off job per due time, with a payload of about 200 bytes."""
+    now_ms, spec = clock.now_ms(), Spec(target=target)
+    noise = randomness.random_bytes(6 * len(due_ms))
+    jobs = []
+    for number, due in enumerate(due_ms):
+        job_id = make_job_id(
+            created_ms=now_ms,
+            shard=number % SHARD_COUNT,
+            due_ms=due,
+            random48=noise[6 * number : 6 * number + 6],
+        )
+        job = Job(
+            job_id=job_id,
+            tenant_id="default",
+            name="bench",
+            schedule_type=ScheduleType.ONE_OFF,
+            lane=Lane.DEFAULT,
+            spec=spec,
+            payload=PAYLOAD,
+            created_ms=now_ms,
+            updated_ms=now_ms,
+            effective_ms=now_ms,
+            scheduled_ms=due,
+        )
+        jobs.append(NewJob(job=job, timer=FirstTimer(due, due, 1)))
+    return jobs
+
+
+async def preload(
+    store: Store, due_ms: Sequence[int], target: Target, clock: Clock, randomness: Randomness
+) -> None:
+    """Store one job per due time."""
+    for start in range(0, len(due_ms), INSERT_JOBS):
+        await store.insert_jobs(make_jobs(due_ms[start : start + INSERT_JOBS], target, clock, randomness))
