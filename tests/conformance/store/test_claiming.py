@@ -44,14 +44,18 @@ async def test_two_claims_of_one_run_in_one_batch_start_it_once(arena: Arena, ow
     assert (await arena.run(new)).fence == winner.asked_fence
 
 
-async def test_repeating_a_claim_whose_answer_was_lost_shows_its_own_token(arena: Arena, owner: Owner) -> None:
-    new = arena.one_off()
-    await arena.insert(new)
-    first = await owner.win(new)
-    again = await owner.claim(new, fence=first.fence)
-    assert again.verdict in (ClaimVerdict.WON, ClaimVerdict.IN_FLIGHT)
-    assert (again.fence, again.attempt) == (first.fence, 1)
-    assert (await arena.run(new)).attempt == 1
+@pytest.mark.parametrize("max_attempts", [1, 4])
+async def test_repeating_a_claim_whose_answer_was_lost_gives_the_same_answer(
+    arena: Arena, owner: Owner, max_attempts: int
+) -> None:
+    new, waiting = arena.one_off(), arena.one_off()
+    await arena.insert(new, waiting)
+    follow_up = await owner.retry_later(await owner.win(waiting), lost_count=2)
+    for job, timer in ((new, None), (waiting, follow_up)):
+        first = await owner.win(job, timer, max_attempts=max_attempts)
+        before = await arena.run(job)
+        assert await owner.claim(job, timer, fence=first.fence, max_attempts=max_attempts) == first
+        assert await arena.run(job) == before
 
 
 async def test_answers_come_in_the_order_of_the_batch(arena: Arena, owner: Owner) -> None:

@@ -71,6 +71,43 @@ async def test_the_last_occurrence_completes_the_job(arena: Arena, owner: Owner)
     assert (await arena.view(new)).job.state is JobState.COMPLETED
 
 
+@pytest.mark.parametrize("next_in_ms", [PERIOD_MS, None])
+async def test_a_repeated_claim_plants_nothing_after_an_edit(
+    arena: Arena, owner: Owner, next_in_ms: int | None
+) -> None:
+    new = arena.recurring()
+    await arena.insert(new)
+    next_ms = -1 if next_in_ms is None else arena.now_ms + next_in_ms
+    held = await owner.win(new, next_ms=next_ms)
+    edited_ms = arena.now_ms + 42
+    await arena.store.change_job(new.job.tenant_id, new.job.job_id, edit(edited_ms))
+    assert (await owner.claim(new, fence=held.fence, next_ms=next_ms)).won
+    assert await live_timers(arena, new) == [FirstTimer(edited_ms, edited_ms, 2)]
+    assert (await arena.view(new)).job.state is JobState.ACTIVE
+
+
+async def test_a_repeated_claim_plants_nothing_after_a_pause(arena: Arena, owner: Owner) -> None:
+    new = arena.recurring()
+    await arena.insert(new)
+    held = await owner.win(new, next_ms=arena.now_ms + PERIOD_MS)
+    await arena.store.change_job(new.job.tenant_id, new.job.job_id, pause)
+    assert (await owner.claim(new, fence=held.fence, next_ms=arena.now_ms + PERIOD_MS)).won
+    assert await live_timers(arena, new) == []
+
+
+async def test_a_batch_with_one_lost_claim_still_plants_for_the_others(arena: Arena, owner: Owner) -> None:
+    taken, free = arena.recurring(), arena.recurring()
+    await arena.insert(taken, free)
+    next_ms = arena.now_ms + PERIOD_MS
+    await owner.win(taken, next_ms=next_ms)
+    answers = await owner.claim_rows(
+        owner.claim_row(free, next_ms=next_ms), owner.claim_row(taken, next_ms=next_ms + 1)
+    )
+    assert [held.verdict for held in answers] == [ClaimVerdict.WON, ClaimVerdict.IN_FLIGHT]
+    for new in (taken, free):
+        assert await live_timers(arena, new) == [FirstTimer(next_ms, next_ms, 1)]
+
+
 @pytest.mark.parametrize("delay_ms", [0, PERIOD_MS])
 async def test_a_late_chain_keeps_exactly_one_live_timer(arena: Arena, owner: Owner, delay_ms: int) -> None:
     new = arena.recurring(arena.now_ms - 4 * PERIOD_MS)

@@ -94,8 +94,9 @@ class ClaimTransaction:
         if run.gen != claim.follow_up:
             return self._resolved(claim)
         if run.state in IN_FLIGHT:
+            mine = run.fence == claim.fence  # the same claim again, after its answer was lost
             return Answer(
-                ClaimVerdict.IN_FLIGHT,
+                ClaimVerdict.WON if mine else ClaimVerdict.IN_FLIGHT,
                 row.attempt_in_flight,
                 run.lost_count,
                 job.version,
