@@ -81,10 +81,8 @@ def load_cli() -> click.Command | None:
         if not (error.name or "").startswith("tickwheel"):
             raise
         return None
-    found = [value for value in vars(module).values() if isinstance(value, click.Group)]
-    if not found:
-        raise SystemExit("tickwheel.interfaces.cli.main holds no click.Group")
-    return max(found, key=lambda group: len(group.commands))
+    cli: click.Command = module.cli
+    return cli
 
 
 def load_make_targets(makefile: str) -> frozenset[str]:
