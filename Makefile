@@ -76,6 +76,7 @@ docs: $(DEV_STAMP) ## check links, commands and generated parts of the docs
 	@echo "== docs"
 	@$(BIN)/python tools/check_doc_links.py
 	@$(BIN)/python tools/state_diagram.py --check
+	@$(BIN)/python tools/http_api_page.py --check
 
 .PHONY: bench-smoke
 bench-smoke: $(DEV_STAMP) ## run each benchmark once, tiny, so that none rots
@@ -97,6 +98,7 @@ fmt: $(DEV_STAMP) ## format the code and mend what lint can mend
 	@$(BIN)/ruff check --fix-only --quiet .
 	@$(BIN)/ruff format .
 	@$(BIN)/python tools/state_diagram.py
+	@$(BIN)/python tools/http_api_page.py
 
 .PHONY: lock
 lock: $(DEV_STAMP) ## resolve the dependencies anew into the three lock files
