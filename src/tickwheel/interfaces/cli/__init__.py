@@ -1,0 +1,1 @@
+"""The `tickwheel` command: one module per group, loaded when it is used."""

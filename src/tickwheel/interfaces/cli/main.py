@@ -1,0 +1,53 @@
+"""The root of the command line: what there is, and nothing that takes time to import."""
+
+from importlib.metadata import version
+from typing import Final
+
+import click
+
+from tickwheel.interfaces.cli.failures import ExitCode
+from tickwheel.interfaces.cli.lazy import Entry, LazyCommands, RootGroup
+
+_HERE: Final = "tickwheel.interfaces.cli"
+
+COMMANDS: Final = LazyCommands(
+    {
+        "dev": Entry(f"{_HERE}.dev:dev", "Start everything on this machine, to try it out and to develop."),
+        "serve": Entry(f"{_HERE}.serve:serve", "Start the server for real use."),
+        "jobs": Entry(f"{_HERE}.jobs:jobs", "Create, look at, change and delete jobs."),
+        "runs": Entry(f"{_HERE}.runs:runs", "Look at a run and its attempts; cancel one."),
+        "tail": Entry(f"{_HERE}.tail:tail", "Follow runs as they end."),
+        "dlq": Entry(f"{_HERE}.dlq:dlq", "Runs that are out of attempts: list, run again, delete."),
+        "preview": Entry(f"{_HERE}.preview:preview", "Show when a cron expression fires."),
+        "migrate": Entry(f"{_HERE}.migrate:migrate", "Bring the database to this version's schema."),
+        "doctor": Entry(f"{_HERE}.doctor:doctor", "Look for what is wrong or unwise on this machine."),
+        "bench": Entry(f"{_HERE}.bench:bench", "Measure this machine."),
+    }
+)
+
+_EPILOG: Final = (
+    "\b\nExit codes:\n"
+    + "\n".join(f"  {code.value}  {code.meaning}" for code in ExitCode)
+    + "\n\n\b\nCompletion, for bash (zsh and fish likewise):\n"
+    '  eval "$(_TICKWHEEL_COMPLETE=bash_source tickwheel)"'
+)
+
+
+@click.group(
+    cls=RootGroup,
+    commands=COMMANDS,
+    epilog=_EPILOG,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+@click.version_option(version("tickwheel"), message="tickwheel %(version)s")
+def cli() -> None:
+    """Schedule jobs, and look after them.
+
+    `tickwheel dev` starts everything and prints three commands to try. The other commands talk to a running
+    server (--url, or TICKWHEEL_URL; by default the one on this machine at port 8080).
+    """
+
+
+def main() -> None:
+    """The installed command; ends the process."""
+    cli(prog_name="tickwheel")
