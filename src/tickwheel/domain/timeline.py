@@ -41,15 +41,22 @@ _CHUNK_YEARS = 10
 class Period(NamedTuple):
     """`[start, end)` in UTC seconds during which wall seconds = UTC seconds + `offset`.
 
-    `high` is the end of what the wall clock had shown before `start`: wall seconds below it have been seen.
     `jump` is by how much the wall clock was put forward at `start`, negative = back.
     """
 
     start: int
     end: int
     offset: int
-    high: int
     jump: int
+
+    @property
+    def high(self) -> int:
+        """The end of what the wall clock had shown before `start`: wall seconds below it have been seen.
+
+        That is where the period before it ended, since no zone has ever changed its clock twice within the length
+        of an overlap (a test holds the zone data to that).
+        """
+        return self.start + self.offset - self.jump
 
 
 class _Table(NamedTuple):
@@ -57,7 +64,6 @@ class _Table(NamedTuple):
 
     starts: list[int]
     offsets: list[int]
-    highs: list[int]
     known_until: int
 
 
@@ -71,7 +77,7 @@ class Timeline:
         self._zone = load_zone(name)
         seams = _explicit_seams(zone_bytes(name))
         last_year = (_EPOCH + timedelta(seconds=seams[-1])).year if seams else 1970
-        table = _Table([-_FAR], [self._offset_at(seams[0] - 1 if seams else 0)], [-_FAR], 0)
+        table = _Table([-_FAR], [self._offset_at(seams[0] - 1 if seams else 0)], 0)
         self._append(table, seams)
         table = self._probed(table._replace(known_until=seams[-1] if seams else 0), last_year + 4)
         self.regular_from = _year_start(last_year + 2)
@@ -91,10 +97,10 @@ class Timeline:
         table = self._table
         while self.seasonal and index + 1 >= len(table.starts):
             table = self._extend(table)
-        starts, offsets, highs, _ = table
+        starts, offsets, _ = table
         end = starts[index + 1] if index + 1 < len(starts) else _FAR
         jump = offsets[index] - offsets[index - 1] if index else 0
-        return Period(starts[index], end, offsets[index], highs[index], jump)
+        return Period(starts[index], end, offsets[index], jump)
 
     def offset_at(self, instant_s: int) -> int:
         """The offset from UTC in seconds at any instant between MIN_S and MAX_S."""
@@ -108,10 +114,10 @@ class Timeline:
             index = self.index_at(cursor - moved) + 1
             if not self.seasonal and index == len(self._table.starts):
                 return
-            start, end, offset, high, jump = self.period(index)
+            start, end, offset, jump = self.period(index)
             cursor = start + moved
             if cursor <= until_s:
-                yield Period(cursor, end + moved, offset, high + moved, jump)
+                yield Period(cursor, end + moved, offset, jump)
 
     def fold_back(self, instant_s: int) -> int:
         """How many seconds (whole cycles, often 0) to move `instant_s` back without changing any answer."""
@@ -127,7 +133,6 @@ class Timeline:
         for seam in seams:
             offset = self._offset_at(seam)
             if offset != table.offsets[-1]:  # many seams change only the abbreviation
-                table.highs.append(max(table.highs[-1], seam + table.offsets[-1]))
                 table.starts.append(seam)
                 table.offsets.append(offset)
 
@@ -147,7 +152,7 @@ class Timeline:
             if right_offset != left_offset:
                 seams.append(self._bisect(left, right, left_offset))
             left, left_offset = right, right_offset
-        extended = _Table(list(table.starts), list(table.offsets), list(table.highs), until)
+        extended = _Table(list(table.starts), list(table.offsets), until)
         self._append(extended, seams)
         return extended
 

@@ -1,4 +1,4 @@
-"""The evaluator against oracles that know neither its parser nor its periods: they tick through real clock changes."""
+"""The evaluator against oracles that know neither its parser nor its periods: they tick through clock changes."""
 
 import calendar
 from collections.abc import Callable
@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tickwheel.domain.cron import CronSchedule, parse_cron
+from tickwheel.domain.cron import CronError, CronSchedule, parse_cron
 from tickwheel.domain.timeline import CYCLE_S, timeline_of
 from tickwheel.domain.zones import load_zone, zone_names
 
@@ -222,8 +222,8 @@ def month_day_matches(text: str, day: date) -> bool:
 
 
 WEEKDAYS_OF = {
-    "*": "0123456", "?": "0123456", "MON-FRI": "12345", "FRI-SUN": "560", "6-0": "60", "0": "0", "7": "0", "*/2": "0246",
-    "SUN": "0", "1/2": "1350", "sat,wed": "63", "5-7": "560",
+    "*": "0123456", "?": "0123456", "MON-FRI": "12345", "FRI-SUN": "560", "6-0": "60", "0": "0", "7": "0",
+    "*/2": "0246", "SUN": "0", "1/2": "1350", "sat,wed": "63", "5-7": "560",
 }  # fmt: skip
 
 
@@ -248,14 +248,26 @@ def test_days_agree_with_a_walk_over_the_calendar(fields: tuple[str, str], year:
         by_week = week_day_matches(of_week, day)
         if (by_month or by_week) if either else (by_month and by_week):
             expected.append(day)
+    if not accepted(f"0 0 {of_month} * {of_week}"):
+        assert expected == []
+        return
     start = datetime(year, 1, 1, tzinfo=UTC) - timedelta(seconds=1)
     found = firings(parse_cron(f"0 0 {of_month} * {of_week}"), start, start + timedelta(days=3 * 365))
     assert [instant.date() for instant in found] == expected
 
 
+def accepted(expression: str) -> bool:
+    """Whether it fires at all: `*/10` and the fourth Sunday, say, never fall on one day."""
+    try:
+        parse_cron(expression)
+    except CronError:
+        return False
+    return True
+
+
 EXPRESSIONS = st.one_of(
     st.builds(lambda spec: spec.text, st.booleans().flatmap(lambda seconds: specs(with_seconds=seconds))),
-    day_fields().map(lambda fields: f"30 2 {fields[0]} * {fields[1]}"),
+    day_fields().map(lambda fields: f"30 2 {fields[0]} * {fields[1]}").filter(accepted),
 )
 INSTANTS_MS = st.integers(ms(at("1800-01-01")), ms(at("2500-01-01")))
 

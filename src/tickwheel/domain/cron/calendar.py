@@ -42,13 +42,13 @@ class Calendar:
 
     def ever_matches(self) -> bool:
         """Whether any date in history matches: every weekday begins every kind of month at some time."""
-        return any(
-            self.month_mask(length, first_weekday)
-            for month in range(1, 13)
-            if self.months >> month & 1
-            for length in ((28, 29) if month == 2 else (_LENGTHS[month],))
-            for first_weekday in range(7)
-        )
+        for month in range(1, 13):
+            if self.months >> month & 1:
+                for length in (28, 29) if month == 2 else (_LENGTHS[month],):
+                    for first_weekday in range(7):
+                        if self.month_mask(length, first_weekday):
+                            return True
+        return False
 
     def next_day(self, day: int, last_day: int) -> int | None:
         """The earliest matching day in `day ... last_day`, or None."""

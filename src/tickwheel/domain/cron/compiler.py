@@ -17,15 +17,15 @@ def compile_rule(fields: list[str], warnings: list[str]) -> Rule:
         plain_field(MINUTE, minute, warnings),
         plain_field(HOUR, hour, warnings),
     )
-    fixed = not any(text.startswith("*") for text in (second, minute, hour))
+    fixed = "*" not in (second[0], minute[0], hour[0])
     days = DaysOfMonth(EVERY_DAY) if day_of_month == "?" else parse_days_of_month(day_of_month, warnings)
     months = plain_field(MONTH, month, warnings)
     weekdays = DaysOfWeek(EVERY_WEEKDAY) if day_of_week == "?" else parse_days_of_week(day_of_week, warnings)
-    both = day_of_month.startswith(("*", "?")) or day_of_week.startswith(("*", "?"))
+    both = day_of_month[0] in "*?" or day_of_week[0] in "*?"
     calendar = Calendar(days, months, weekdays, both)
     if not calendar.every_day and not calendar.ever_matches():
         _reject_never(calendar, day_of_month, month, day_of_week)
-    warnings.extend(_pair_warnings(calendar, day_of_month, day_of_week))
+    _warn_of_pair(calendar, day_of_month, day_of_week, warnings)
     return Rule(times, calendar, fixed)
 
 
@@ -44,19 +44,20 @@ def _reject_never(calendar: Calendar, day_of_month: str, month: str, day_of_week
     )
 
 
-def _pair_warnings(calendar: Calendar, day_of_month: str, day_of_week: str) -> list[str]:
+def _warn_of_pair(calendar: Calendar, day_of_month: str, day_of_week: str, warnings: list[str]) -> None:
     """What other dialects read differently when both day fields say something."""
+    if calendar.both and (day_of_month in ("*", "?") or day_of_week in ("*", "?")):
+        return
     pair = f"day-of-month {day_of_month!a} and day-of-week {day_of_week!a}"
     all_days = calendar.days_of_month.plain == EVERY_DAY
     all_weekdays = calendar.days_of_week.plain == EVERY_WEEKDAY
     if calendar.both and not all_days and not all_weekdays:
-        return [
+        warnings.append(
             f"{pair}: one begins with '*', so a day must match both (AND), as in Vixie and Debian cron; "
             "croniter, croner, cron-parser and robfig/cron would take either (OR)"
-        ]
+        )
     if not calendar.both and (all_days or all_weekdays):
-        return [
+        warnings.append(
             f"{pair}: neither begins with '*', so a day may match either (OR), and one of them is every day; "
             "write '*' in that field if both should hold"
-        ]
-    return []
+        )

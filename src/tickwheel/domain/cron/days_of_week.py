@@ -5,7 +5,7 @@ Weekdays are 0 = Sunday to 6 = Saturday after parsing; 7 is read as 0. Masks of 
 
 from dataclasses import dataclass
 
-from tickwheel.domain.cron.fields import DAY_OF_WEEK, is_number, items_of, number, plain_item
+from tickwheel.domain.cron.fields import DAY_OF_WEEK, items_of, number, plain_item
 
 EVERY_WEEKDAY = 0b111_1111
 _SIX_WEEKS = sum(1 << (7 * week) for week in range(6))
@@ -47,7 +47,7 @@ def parse_days_of_week(text: str, warnings: list[str]) -> DaysOfWeek:
 
 def _nth(item: str) -> tuple[int, int]:
     day, _, count = item.partition("#")
-    if not is_number(count) or not 1 <= int(count) <= 5:
+    if not count.isdigit() or not 1 <= int(count) <= 5:
         DAY_OF_WEEK.reject(item, "does not count 1 to 5 after the '#'")
     return _single(day, item), int(count)
 

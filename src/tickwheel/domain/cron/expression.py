@@ -5,6 +5,7 @@ interval such as `@every 5m`.
 """
 
 import re
+from typing import NoReturn
 
 from tickwheel.domain.cron.errors import CronError
 from tickwheel.domain.cron.fields import DAY_OF_WEEK, KINDS
@@ -24,6 +25,7 @@ MACROS = {
 _ORDER = "5 fields (minute hour day-of-month month day-of-week) or 6 (the same with the second first)"
 _INTERVAL = "for a fixed interval use an interval trigger, for a grid on the clock write e.g. '*/5 * * * *'"
 _LOOKALIKES = {"‐": "-", "‑": "-", "‒": "-", "–": "-", "—": "-", "−": "-", "＊": "*", "，": ",", "\u00a0": " "}
+_PLAIN = re.compile(r"[ -~\t]*")
 _COMMAND = re.compile(r"/[A-Za-z.]|[.$|&;:]")
 _YEAR = re.compile(r"[*?]|[0-9*][0-9,/*-]*")
 
@@ -32,14 +34,15 @@ def split_expression(text: str) -> list[str]:
     """The six field texts, second first (`0` when the expression has five). Raises CronError."""
     if len(text) > MAX_LENGTH:
         raise CronError(f"the expression has {len(text)} characters; allowed: at most {MAX_LENGTH}")
-    fields = [part for part in re.split("[ \t]+", text) if part]
+    if not _PLAIN.fullmatch(text):
+        _reject_odd_character(text)
+    fields = text.split()
     if not fields:
         raise CronError(f"the expression is empty; allowed: {_ORDER}")
-    for index, part in enumerate(fields):
-        _reject_odd_characters(part, _name_of(index, len(fields)))
-    _reject_foreign_forms(fields)
-    if fields[0].startswith("@"):
-        fields = _macro(fields)
+    if fields[0][0] not in "*0123456789":
+        _reject_foreign_forms(fields)
+        if fields[0][0] == "@":
+            fields = _macro(fields)
     if len(fields) == 5:
         return ["0", *fields]
     if len(fields) == 6:
@@ -60,24 +63,20 @@ def quartz_warnings(text: str, fields: list[str]) -> list[str]:
     return []
 
 
-def _name_of(index: int, count: int) -> str | None:
-    return KINDS[index + 6 - count].name if count in (5, 6) else None
-
-
-def _reject_odd_characters(part: str, name: str | None) -> None:
-    for character in part:
-        if not " " <= character <= "~":
-            plain = _LOOKALIKES.get(character)
-            if plain is None and character.isdigit() and not character.isascii():
-                plain = "an ASCII digit"
-            kind = "control character" if character < " " or character == "\x7f" else "character"
-            remedy = f"use {plain!r}" if plain and len(plain) == 1 else f"use {plain}" if plain else "remove it"
-            where = f"{name}: " if name else ""
-            raise CronError(
-                f"{where}{part!a} has the {kind} U+{ord(character):04X}; allowed: printable ASCII, with spaces "
-                f"and tabs between fields; {remedy}",
-                name,
-            )
+def _reject_odd_character(text: str) -> NoReturn:
+    """Names the first character that isn't printable ASCII or a tab, and the field that it's in."""
+    fields = [part for part in re.split("[ \t]+", text) if part]
+    index, part = next((index, part) for index, part in enumerate(fields) if not _PLAIN.fullmatch(part))
+    character = next(character for character in part if not _PLAIN.fullmatch(character))
+    name = KINDS[index + 6 - len(fields)].name if len(fields) in (5, 6) else None
+    kind = "control character" if character < " " or character == "\x7f" else "character"
+    plain = _LOOKALIKES.get(character)
+    remedy = f"use {plain!r}" if plain else "use an ASCII digit" if character.isdigit() else "remove it"
+    raise CronError(
+        f"{name + ': ' if name else ''}{part!a} has the {kind} U+{ord(character):04X}; "
+        f"allowed: printable ASCII, with spaces and tabs between fields; {remedy}",
+        name,
+    )
 
 
 def _reject_foreign_forms(fields: list[str]) -> None:

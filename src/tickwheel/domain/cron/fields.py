@@ -1,7 +1,7 @@
 """The grammar of one field: lists of values, ranges and steps become a bit mask (bit n = value n matches).
 
 Used as it stands for second, minute, hour and month; the two day fields add their own words on top of it
-(`days_of_month.py`, `days_of_week.py`).
+(`days_of_month.py`, `days_of_week.py`). Texts are ASCII here (`expression.py` sees to it), so `isdigit` means 0-9.
 """
 
 from dataclasses import dataclass, field
@@ -62,11 +62,15 @@ def plain_field(kind: FieldKind, text: str, warnings: list[str]) -> int:
 
 def plain_item(kind: FieldKind, item: str, warnings: list[str]) -> int:
     """The mask of `*`, `a`, `a-b`, each with or without `/n`. Raises CronError."""
+    if item == "*":
+        return _stepped(kind.low, kind.high, 1)
+    if item.isdigit():
+        return 1 << number(kind, item, item)
     base, slash, step_text = item.partition("/")
     low, high = _bounds(kind, item, base, open_ended=bool(slash))
     if not slash:
         return _stepped(low, high, 1)
-    if not is_number(step_text):
+    if not step_text.isdigit():
         kind.reject(item, "has no whole number after the '/'")
     step = int(step_text)
     if step == 0:
@@ -81,14 +85,15 @@ def plain_item(kind: FieldKind, item: str, warnings: list[str]) -> int:
 
 def number(kind: FieldKind, token: str, item: str) -> int:
     """The value of a number or name; `item` is the list item it stands in. Raises CronError."""
-    if token.upper() in kind.names:
-        return kind.names[token.upper()]
-    if not is_number(token):
+    if token.isdigit():
+        value = int(token)
+        if not kind.low <= value <= kind.high:
+            kind.reject(item, "is out of range")
+        return value
+    named = kind.names.get(token.upper())
+    if named is None:
         kind.reject(item, *_diagnosis(kind, token.upper()))
-    value = int(token)
-    if not kind.low <= value <= kind.high:
-        kind.reject(item, "is out of range")
-    return value
+    return named
 
 
 def _bounds(kind: FieldKind, item: str, base: str, *, open_ended: bool) -> tuple[int, int]:
@@ -114,11 +119,6 @@ def _stepped(low: int, high: int, step: int) -> int:
 
 def _days_once(kind: FieldKind, mask: int) -> int:
     return (mask | mask >> 7) & 0b111_1111 if kind is DAY_OF_WEEK else mask
-
-
-def is_number(token: str) -> bool:
-    """Whether `token` is plain ASCII digits, leading zeros allowed."""
-    return token.isascii() and token.isdigit()
 
 
 def _diagnosis(kind: FieldKind, token: str) -> tuple[str, str]:

@@ -1,6 +1,6 @@
 """What an expression says about the wall clock, before any zone comes in."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from tickwheel.domain.cron.calendar import Calendar
 from tickwheel.domain.cron.times_of_day import TimesOfDay
@@ -19,10 +19,6 @@ class Rule:
     times: TimesOfDay
     calendar: Calendar
     fixed: bool
-    _first: int = field(init=False, repr=False)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "_first", self.times.first)
 
     def next_wall(self, wall: int, limit: int) -> int | None:
         """The earliest matching wall second in `[wall, limit)`, or None."""
@@ -42,6 +38,6 @@ class Rule:
             if time < 0:
                 return self.next_wall((today + 1) * _DAY_S, limit)
         else:
-            time = self._first
+            time = self.times.first
         result = day * _DAY_S + time
         return result if result < limit else None

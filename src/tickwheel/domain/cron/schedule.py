@@ -10,7 +10,7 @@ from tickwheel.domain.cron.errors import CronError
 from tickwheel.domain.cron.expression import quartz_warnings, split_expression
 from tickwheel.domain.cron.fields import HOUR
 from tickwheel.domain.cron.rule import Rule
-from tickwheel.domain.cron.search import next_instant
+from tickwheel.domain.cron.search import instants, next_instant
 from tickwheel.domain.timeline import Timeline, timeline_of
 from tickwheel.domain.zones import UnknownZoneError
 
@@ -37,10 +37,7 @@ class CronSchedule:
 
     def iter_after(self, after_ms: int) -> Iterator[int]:
         """All occurrences strictly after `after_ms`, strictly ascending, practically without end."""
-        due = self.next_after(after_ms)
-        while due is not None:
-            yield due
-            due = self.next_after(due)
+        return (found * 1000 for found in instants(self.rule, self.timeline, after_ms // 1000))
 
     def count_between(self, after_ms: int, until_ms: int, limit: int) -> int:
         """How many occurrences lie in `(after_ms, until_ms]`, counting no further than `limit`."""

@@ -18,6 +18,8 @@ The failure that this survives: schedulers that add a day to a local time, or th
 instant in the past from inside the repeated hour and loop there. Here the search moves through UTC instants only.
 """
 
+from collections.abc import Iterator
+
 from tickwheel.domain.cron.rule import Rule
 from tickwheel.domain.timeline import MAX_S, MIN_S, Period, Timeline
 
@@ -25,26 +27,27 @@ LARGE_JUMP_S = 3 * 3600
 _SEARCH_S = 80 * 366 * 86_400
 
 
-def next_instant(rule: Rule, timeline: Timeline, after_s: int) -> int | None:
-    """The first UTC second > `after_s` at which the rule fires, or None when there's none until the year 9999.
+def instants(rule: Rule, timeline: Timeline, after_s: int) -> Iterator[int]:
+    """The UTC seconds > `after_s` at which the rule fires, strictly ascending, until the year 9999.
 
-    None means never: where the zone's clock changes by one rule, all that happens in a year follows from its first
-    weekday and whether it's a leap year, and the search covers 80 such years, twice what it takes to meet all
-    fourteen kinds.
+    Ends early only when nothing fires any more: where the zone's clock changes by one rule, all that happens in a
+    year follows from its first weekday and whether it's a leap year, and a search covers 80 such years, twice what
+    it takes to meet all fourteen kinds.
     """
     begin = max(after_s + 1, MIN_S)
-    moved = timeline.fold_back(begin)
-    begin -= moved
-    last = min(max(begin, timeline.regular_from) + _SEARCH_S, MAX_S - moved)
-    index = timeline.index_at(begin)
-    while True:
-        period = timeline.period(index)
-        found = _within(rule, period, max(begin, period.start), min(period.end, last + 1))
-        if found is not None:
-            return found + moved
-        if period.end > last:
-            return None
-        index += 1
+    give_up = max(begin, timeline.regular_from) + _SEARCH_S
+    while begin <= min(MAX_S, give_up):
+        moved = timeline.fold_back(begin)
+        period = timeline.period(timeline.index_at(begin - moved))
+        for found in _within(rule, period, begin - moved, min(period.end, MAX_S - moved + 1)):
+            yield found + moved
+            give_up = MAX_S
+        begin = period.end + moved
+
+
+def next_instant(rule: Rule, timeline: Timeline, after_s: int) -> int | None:
+    """The first UTC second > `after_s` at which the rule fires, or None when it never does again."""
+    return next(instants(rule, timeline, after_s), None)
 
 
 def missed_in_gap(rule: Rule, period: Period) -> int | None:
@@ -57,12 +60,16 @@ def makes_up(rule: Rule, period: Period) -> bool:
     return rule.fixed and period.jump < LARGE_JUMP_S and missed_in_gap(rule, period) is not None
 
 
-def _within(rule: Rule, period: Period, begin: int, end: int) -> int | None:
-    """The first firing in `[begin, end)`, a part of `period`."""
-    if begin == period.start and makes_up(rule, period):
-        return begin if begin < end else None
+def _within(rule: Rule, period: Period, begin: int, end: int) -> Iterator[int]:
+    """All firings in `[begin, end)`, a part of `period`."""
     wall = begin + period.offset
+    if begin == period.start and makes_up(rule, period):
+        yield begin
+        wall += 1  # what is due at this very moment has run with it
     if rule.fixed and wall < period.high:
         wall = period.high
-    found = rule.next_wall(wall, end + period.offset)
-    return None if found is None else found - period.offset
+    limit = end + period.offset
+    found = rule.next_wall(wall, limit)
+    while found is not None:
+        yield found - period.offset
+        found = rule.next_wall(found + 1, limit)

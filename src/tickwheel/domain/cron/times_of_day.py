@@ -1,6 +1,6 @@
 """Second, minute and hour fields together: which seconds of a day match."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 
 def lowest_bit(mask: int) -> int:
@@ -15,11 +15,12 @@ class TimesOfDay:
     seconds: int
     minutes: int
     hours: int
+    first: int = field(init=False)
+    """The earliest matching second of a day."""
 
-    @property
-    def first(self) -> int:
-        """The earliest matching second of a day."""
-        return lowest_bit(self.hours) * 3600 + lowest_bit(self.minutes) * 60 + lowest_bit(self.seconds)
+    def __post_init__(self) -> None:
+        first = lowest_bit(self.hours) * 3600 + lowest_bit(self.minutes) * 60 + lowest_bit(self.seconds)
+        object.__setattr__(self, "first", first)
 
     def at_or_after(self, second_of_day: int) -> int:
         """The earliest matching second of the day >= `second_of_day`, or -1 when the day has none left."""
