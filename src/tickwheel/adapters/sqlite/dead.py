@@ -1,0 +1,52 @@
+"""The dead-letter queue and the totals."""
+
+from typing import Final
+
+from tickwheel.adapters.sqlite.codec import read_run
+from tickwheel.adapters.sqlite.connection import Session
+from tickwheel.adapters.sqlite.cursors import read_cursor, write_cursor
+from tickwheel.adapters.sqlite.statements import load_statements
+from tickwheel.ports.store import Counts, DeadLetter, DeadLetterPage
+
+SQL: Final = load_statements("lists")
+_CURSOR: Final = "dead"
+
+
+def list_dead(session: Session, tenant_id: str, limit: int, after: str | None) -> DeadLetterPage:
+    """See `Ledger.list_dead`."""
+    failed_ms, job_id, scheduled_ms = (1 << 62, b"", 0)
+    if after is not None:
+        failed_ms, job_id, scheduled_ms = read_cursor(_CURSOR, after, (int, bytes, int))
+    bindings = {
+        "tenant_id": tenant_id,
+        "failed_ms": failed_ms,
+        "job_id": job_id,
+        "scheduled_ms": scheduled_ms,
+        "limit": limit + 1,
+    }
+    letters = []
+    for *run, name, dead_ms, cause in session.table(SQL["dead_letters"], bindings):
+        letters.append(DeadLetter(read_run(run), name, dead_ms, cause))
+    letters.sort(key=lambda letter: (-letter.failed_ms, letter.run.job_id, letter.run.scheduled_ms))
+    if len(letters) <= limit:
+        return DeadLetterPage(tuple(letters), None)
+    last = letters[limit - 1]
+    cursor = write_cursor(_CURSOR, last.failed_ms, last.run.job_id, last.run.scheduled_ms)
+    return DeadLetterPage(tuple(letters[:limit]), cursor)
+
+
+def drop_dead(session: Session, tenant_id: str, job_id: bytes, scheduled_ms: int) -> bool:
+    """See `Ledger.drop_dead`."""
+    key = {"tenant_id": tenant_id, "job_id": job_id, "scheduled_ms": scheduled_ms}
+    return session.run(SQL["drop_dead"], key) > 0
+
+
+def read_counts(session: Session) -> Counts:
+    """The totals that triggers keep."""
+    jobs, waiting, dead_letters = session.value(SQL["totals"])
+    return Counts(jobs=jobs, waiting=waiting, dead_letters=dead_letters)
+
+
+def touch(session: Session) -> None:
+    """One write that changes nothing."""
+    session.run(SQL["touch"])

@@ -1,0 +1,104 @@
+"""Reads of single runs, their attempts, and what is to be reaped."""
+
+from typing import Any, Final
+
+from msgspec.structs import replace
+
+from tickwheel.adapters.sqlite.codec import pack_rows, read_run
+from tickwheel.adapters.sqlite.connection import Session
+from tickwheel.adapters.sqlite.cursors import read_cursor, write_cursor
+from tickwheel.adapters.sqlite.statements import load_statements
+from tickwheel.adapters.sqlite.views import find_job, live_run, read_views
+from tickwheel.domain.outcome import OutcomeClass
+from tickwheel.domain.run import IN_FLIGHT, RunState
+from tickwheel.ports.store import AttemptRecord, Run, RunPage
+
+SQL: Final = load_statements("runs")
+
+_END_WORDS: Final = {
+    RunState.SUCCEEDED: OutcomeClass.SUCCESS.name.lower(),
+    RunState.CANCELLED: OutcomeClass.CANCELLED.name.lower(),
+}
+
+
+def find_row(session: Session, tenant_id: str, job_id: bytes, scheduled_ms: int) -> Run | None:
+    """The ledger row of that run, without its attempts."""
+    found = _read_runs(session, [(scheduled_ms, job_id)])
+    return found[0] if found and found[0].tenant_id == tenant_id else None
+
+
+def get_run(session: Session, tenant_id: str, job_id: bytes, scheduled_ms: int) -> Run | None:
+    """See `Ledger.get_run`."""
+    run = find_row(session, tenant_id, job_id, scheduled_ms)
+    if run is not None:
+        return replace(run, attempts=_attempts(session, run))
+    if not find_job(session, tenant_id, job_id):
+        return None
+    live = live_run(read_views(session, [job_id])[0])
+    return live if live is not None and live.scheduled_ms == scheduled_ms else None
+
+
+def expired(session: Session, worker: int, now_ms: int, limit: int) -> list[Run]:
+    """See `Ledger.expired`."""
+    keys = session.table(SQL["expired"], {"worker": worker, "now_ms": now_ms, "limit": limit})
+    found = _read_runs(session, [(scheduled_ms, bytes.fromhex(job_id)) for scheduled_ms, job_id in keys])
+    return sorted(found, key=lambda run: (run.lease_ms or 0, run.job_id, run.scheduled_ms))
+
+
+def list_runs(session: Session, tenant_id: str, job_id: bytes, limit: int, after: str | None) -> RunPage:
+    """The ledger rows of a job, latest instant first."""
+    before_ms = read_cursor("runs", after, (int,))[0] if after is not None else _END_OF_TIME_MS
+    bindings: dict[str, Any] = {"tenant_id": tenant_id, "job_id": job_id, "before_ms": before_ms}
+    rows = session.table(SQL["runs_of_job"], {**bindings, "limit": limit + 1})
+    rows += session.table(SQL["run_of_one_off"], bindings)
+    runs = sorted(map(read_run, rows), key=lambda run: -run.scheduled_ms)
+    page = tuple(runs[:limit])
+    return RunPage(page, write_cursor("runs", page[-1].scheduled_ms) if len(runs) > limit else None)
+
+
+_END_OF_TIME_MS: Final = (1 << 63) - 1
+
+
+def _read_runs(session: Session, keys: list[tuple[int, bytes]]) -> list[Run]:
+    rows = pack_rows([(scheduled_ms,) for scheduled_ms, _ in keys])
+    bindings = {"rows": rows, "ids": b"".join(job_id for _, job_id in keys)}
+    return [read_run(values) for values in session.table(SQL["runs_by_key"], bindings)]
+
+
+def _attempts(session: Session, run: Run) -> tuple[AttemptRecord, ...]:
+    """The stored attempts, and the one that the ledger row itself tells of: in flight, or a plain end."""
+    key = {"scheduled_ms": run.scheduled_ms, "job_id": run.job_id}
+    records = [_record(values) for values in session.table(SQL["attempts"], key)]
+    word = "running" if run.state in IN_FLIGHT else _END_WORDS.get(run.state)
+    if word is None or not run.fence or any(record.fence == run.fence for record in records):
+        return tuple(records)
+    uncounted = run.state in IN_FLIGHT and run.state is not RunState.RUNNING
+    last = uncounted and bool(session.value(SQL["attempt_in_flight"], key))
+    records.append(
+        AttemptRecord(
+            attempt=run.attempt + 1 if last else run.attempt,
+            fence=run.fence,
+            worker=run.worker or "",
+            started_ms=run.started_ms,
+            finished_ms=run.finished_ms,
+            outcome=word,
+            http_status=run.http_status,
+            error=run.error,
+        )
+    )
+    return tuple(records)
+
+
+def _record(values: list[Any]) -> AttemptRecord:
+    attempt, fence, worker, started_ms, finished_ms, outcome, http_status, error, excerpt = values
+    return AttemptRecord(
+        attempt=attempt,
+        fence=fence,
+        worker=worker or "",
+        started_ms=started_ms,
+        finished_ms=finished_ms,
+        outcome=OutcomeClass(outcome).name.lower(),
+        http_status=http_status,
+        error=error,
+        excerpt=excerpt,
+    )

@@ -1,0 +1,68 @@
+-- name: claim_first
+-- First claims of runs that are plainly allowed to start; the caller compares the count with what it asked for.
+-- batch: scheduled_ms due_ms gen fence last
+INSERT INTO runs (scheduled_ms, job_id, state, fence, attempt, last, lane, listed, worker, due_ms, timer_gen,
+                  armed_ms, claimed_ms, lease_ms)
+SELECT b.scheduled_ms, b.job_id, 2, b.fence, 1 - b.last, b.last, j.lane, j.flags & 4 <> 0, :worker, b.due_ms, b.gen,
+       t.armed_ms, :now_ms, :lease_ms
+  FROM batch AS b
+ CROSS JOIN jobs AS j ON j.job_id = b.job_id AND j.state = 0 AND j.version = b.gen
+  LEFT JOIN timers AS t
+    ON t.due_ms = b.due_ms AND t.job_id = b.job_id AND t.scheduled_ms = b.scheduled_ms AND t.gen = b.gen
+ WHERE true
+    ON CONFLICT DO NOTHING
+
+-- name: observe
+-- What a claim has to know, per row of the batch: the job, the run, the timer.
+-- batch: scheduled_ms due_ms gen
+SELECT jsonb_group_array(jsonb_array(b.n, j.state, j.version, j.lane, j.flags & 4, r.state, r.gen, r.fence, r.attempt,
+                                     r.last, r.lost_count, r.lease_ms, t.armed_ms))
+  FROM batch AS b
+  LEFT JOIN jobs AS j ON j.job_id = b.job_id
+  LEFT JOIN runs AS r ON r.scheduled_ms = b.scheduled_ms AND r.job_id = b.job_id
+  LEFT JOIN timers AS t
+    ON t.due_ms = b.due_ms AND t.job_id = b.job_id AND t.scheduled_ms = b.scheduled_ms AND t.gen = b.gen
+
+-- name: open_runs
+SELECT jsonb_group_array(jsonb_array(hex(r.job_id), r.scheduled_ms, r.state, r.fence))
+  FROM carray(:wanted) CROSS JOIN runs AS r ON r.job_id = carray.value AND r.listed = 1 AND r.state IN (0, 1, 2, 3, 8)
+
+-- name: insert_runs
+-- batch: scheduled_ms state gen fence attempt last lane listed skip_reason worker due_ms timer_gen armed_ms claimed_ms finished_ms lease_ms
+INSERT INTO runs (scheduled_ms, job_id, state, gen, fence, attempt, last, lane, listed, skip_reason, worker, due_ms,
+                  timer_gen, armed_ms, claimed_ms, finished_ms, lease_ms)
+SELECT scheduled_ms, job_id, state, gen, fence, attempt, last, lane, listed, skip_reason, worker, due_ms,
+       timer_gen, armed_ms, claimed_ms, finished_ms, lease_ms
+  FROM batch
+
+-- name: start_waiting
+-- batch: scheduled_ms gen fence attempt last
+UPDATE runs
+   SET state = 2, fence = b.fence, attempt = b.attempt, last = b.last, worker = :worker, claimed_ms = :now_ms,
+       lease_ms = :lease_ms
+  FROM batch AS b
+ WHERE runs.scheduled_ms = b.scheduled_ms AND runs.job_id = b.job_id
+   AND runs.state = 0 AND runs.gen = b.gen AND runs.fence < b.fence
+
+-- name: leave_waiting
+-- A waiting run is skipped (7), or waits on under a new timer (0).
+-- batch: scheduled_ms old_gen state gen skip_reason due_ms finished_ms
+UPDATE runs
+   SET state = b.state, gen = b.gen, skip_reason = b.skip_reason, due_ms = b.due_ms, timer_gen = -b.gen,
+       finished_ms = b.finished_ms
+  FROM batch AS b
+ WHERE runs.scheduled_ms = b.scheduled_ms AND runs.job_id = b.job_id AND runs.state = 0 AND runs.gen = b.old_gen
+
+-- name: insert_timers
+-- batch: due_ms scheduled_ms gen flags
+INSERT INTO timers (due_ms, job_id, scheduled_ms, gen, flags, armed_ms)
+SELECT due_ms, job_id, scheduled_ms, gen, flags, :now_ms FROM batch WHERE true
+    ON CONFLICT DO NOTHING
+
+-- name: drop_timers
+-- batch: due_ms scheduled_ms gen
+DELETE FROM timers
+ WHERE (due_ms, job_id, scheduled_ms, gen) IN (SELECT due_ms, job_id, scheduled_ms, gen FROM batch)
+
+-- name: complete_jobs
+UPDATE jobs SET state = 3 WHERE state = 0 AND job_id IN (SELECT value FROM carray(:wanted))

@@ -1,0 +1,11 @@
+-- name: raise_epochs
+UPDATE shards SET epoch = epoch + 1
+
+-- name: epochs
+SELECT jsonb_group_array(jsonb_array(shard, epoch)) FROM shards
+
+-- name: name_worker
+INSERT INTO workers (name) VALUES (:name) ON CONFLICT DO NOTHING
+
+-- name: worker
+SELECT worker FROM workers WHERE name = :name

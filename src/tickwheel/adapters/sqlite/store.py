@@ -1,0 +1,186 @@
+"""`SqliteStore`: the store port on one database file in one data folder.
+
+Writes go through the one writer thread (see `writer`), reads through two reading threads: one for the firing
+side, one for people, so that neither waits for the other or for a commit. The load at start is every timer
+that is not resolved; taking the folder's lock is what proves earlier incarnations dead.
+"""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+
+import apsw
+
+from tickwheel.adapters.sqlite import changes, claim, complete, dead, insert, lists, load, runs, views
+from tickwheel.adapters.sqlite.connection import DATABASE_NAME, Session, open_writer
+from tickwheel.adapters.sqlite.errors import translate
+from tickwheel.adapters.sqlite.lock import FolderLock
+from tickwheel.adapters.sqlite.migrate import migrate
+from tickwheel.adapters.sqlite.ownership import Ownership
+from tickwheel.adapters.sqlite.readers import Reader
+from tickwheel.adapters.sqlite.sweep import Sweeper
+from tickwheel.adapters.sqlite.writer import Writer
+from tickwheel.domain.columns import CLAIMED, TIMER, Bools, Ints, Rows, empty
+from tickwheel.ports.clock import Clock
+from tickwheel.ports.store import (
+    AttemptNote,
+    Changed,
+    Completed,
+    Counts,
+    DeadLetterPage,
+    Inserted,
+    JobDecision,
+    JobPage,
+    JobQuery,
+    JobView,
+    NamedDecision,
+    NewJob,
+    Run,
+    RunDecision,
+    RunPage,
+    WorkDefinition,
+)
+
+
+async def open_sqlite_store(folder: Path, clock: Clock) -> "SqliteStore":
+    """Create the folder and the database if need be, bring the schema up to date and open it.
+
+    Raises `ConfigError` when another process uses the folder or a newer program wrote it, `StoreUnavailable` when
+    the file cannot be opened.
+    """
+    return await asyncio.get_running_loop().run_in_executor(None, _open, folder, clock)
+
+
+def _open(folder: Path, clock: Clock) -> "SqliteStore":
+    folder.mkdir(parents=True, exist_ok=True)
+    lock = FolderLock(folder)
+    try:
+        connection = open_writer(folder / DATABASE_NAME)
+        migrate(connection, clock.now_ms())
+        return SqliteStore(folder, connection, lock, clock)
+    except apsw.Error as error:
+        lock.release()
+        raise translate(error) from error
+    except BaseException:
+        lock.release()
+        raise
+
+
+class SqliteStore:
+    """Implements `ports.store.Store`; made by `open_sqlite_store`."""
+
+    def __init__(self, folder: Path, connection: apsw.Connection, lock: FolderLock, clock: Clock) -> None:
+        self._clock, self._lock = clock, lock
+        self._ownership = Ownership()
+        self._sweeper = Sweeper()
+        self._owner_reader = Reader(folder / DATABASE_NAME, "sqlite-owner-reader")
+        self._reader = Reader(folder / DATABASE_NAME, "sqlite-reader")
+        self._writer = Writer(connection)
+        self._closed = False
+
+    async def insert_jobs(self, jobs: Sequence[NewJob]) -> Sequence[Inserted]:
+        return await self._writer.submit_bulk(self._insert_jobs, jobs) if jobs else []
+
+    def _insert_jobs(self, session: Session, jobs: Sequence[NewJob]) -> Sequence[Inserted]:
+        return insert.insert_jobs(session, jobs, self._clock.now_ms())
+
+    async def change_job(self, tenant_id: str, job_id: bytes, decide: JobDecision) -> Changed | None:
+        return await self._writer.submit(
+            lambda session: changes.change_job(session, tenant_id, job_id, decide, self._clock.now_ms())
+        )
+
+    async def change_run(
+        self, tenant_id: str, job_id: bytes, scheduled_ms: int, decide: RunDecision
+    ) -> Changed | None:
+        return await self._writer.submit(
+            lambda session: changes.change_run(
+                session, tenant_id, job_id, scheduled_ms, decide, self._clock.now_ms()
+            )
+        )
+
+    async def put_named(self, tenant_id: str, name: str, decide: NamedDecision) -> Changed:
+        return await self._writer.submit(
+            lambda session: changes.put_named(session, tenant_id, name, decide, self._clock.now_ms())
+        )
+
+    async def get_job(self, tenant_id: str, job_id: bytes) -> JobView | None:
+        return await self._reader.read(partial(views.get_job, tenant_id=tenant_id, job_id=job_id), snapshot=True)
+
+    async def list_jobs(self, query: JobQuery) -> JobPage:
+        return await self._reader.read(partial(lists.list_jobs, query=query), snapshot=True)
+
+    async def load_timers(self, from_ms: int, until_ms: int, limit: int) -> Rows:
+        if from_ms >= until_ms:
+            return empty(TIMER)
+        return await self._owner_reader.read(
+            lambda session: load.load_timers(session, from_ms, until_ms, limit), snapshot=True
+        )
+
+    async def load_work(self, job_ids: Sequence[bytes]) -> Sequence[WorkDefinition | None]:
+        return await self._owner_reader.read(lambda session: load.load_work(session, job_ids))
+
+    async def acquire(self, worker: str) -> Ints:
+        number, epochs = await self._writer.submit(lambda session: self._ownership.acquire(session, worker))
+        self._ownership.adopt(number, epochs)
+        return epochs.copy()
+
+    async def claim(self, batch: Rows, now_ms: int, lease_ms: int) -> Rows:
+        if not len(batch):
+            return empty(CLAIMED)
+        return await self._writer.submit(
+            lambda session: claim.claim(session, self._ownership, batch, now_ms, lease_ms), len(batch)
+        )
+
+    async def complete(self, batch: Rows, notes: Mapping[int, AttemptNote]) -> Completed:
+        return await self._writer.submit(
+            lambda session: complete.complete(session, self._ownership.worker, batch, notes, self._clock.now_ms()),
+            len(batch),
+        )
+
+    async def renew(self, batch: Rows) -> Bools:
+        return await self._writer.submit(lambda session: complete.renew(session, batch), len(batch))
+
+    async def expired(self, now_ms: int, limit: int) -> Sequence[Run]:
+        worker = self._ownership.worker
+        return await self._owner_reader.read(
+            lambda session: runs.expired(session, worker, now_ms, limit), snapshot=True
+        )
+
+    async def get_run(self, tenant_id: str, job_id: bytes, scheduled_ms: int) -> Run | None:
+        return await self._reader.read(
+            lambda session: runs.get_run(session, tenant_id, job_id, scheduled_ms), snapshot=True
+        )
+
+    async def list_runs(self, tenant_id: str, job_id: bytes, limit: int, after: str | None) -> RunPage:
+        return await self._reader.read(
+            lambda session: runs.list_runs(session, tenant_id, job_id, limit, after), snapshot=True
+        )
+
+    async def list_dead(self, tenant_id: str, limit: int, after: str | None) -> DeadLetterPage:
+        return await self._reader.read(lambda session: dead.list_dead(session, tenant_id, limit, after))
+
+    async def drop_dead(self, tenant_id: str, job_id: bytes, scheduled_ms: int) -> bool:
+        return await self._writer.submit(lambda session: dead.drop_dead(session, tenant_id, job_id, scheduled_ms))
+
+    async def counts(self) -> Counts:
+        return await self._reader.read(dead.read_counts)
+
+    async def sweep(self, now_ms: int, retention_ms: int) -> int:
+        return await self._writer.submit(lambda session: self._sweeper.sweep(session, now_ms, retention_ms))
+
+    async def check(self) -> None:
+        await self._writer.submit(dead.touch)
+
+    async def aclose(self) -> None:
+        """Finish what was asked for, close the file and let the folder go. Again: nothing."""
+        if self._closed:
+            return
+        self._closed = True
+        await asyncio.get_running_loop().run_in_executor(None, self._close)
+
+    def _close(self) -> None:
+        self._owner_reader.close()
+        self._reader.close()
+        self._writer.close()
+        self._lock.release()

@@ -1,0 +1,92 @@
+"""Jobs with what is known about their runs, for readers and for decisions."""
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+import apsw
+
+from tickwheel.adapters.sqlite.codec import read_job, read_run
+from tickwheel.adapters.sqlite.connection import Session
+from tickwheel.adapters.sqlite.statements import load_statements
+from tickwheel.domain.job import Job
+from tickwheel.domain.run import TERMINAL, RunState
+from tickwheel.ports.store import FirstTimer, JobView, Run
+
+SQL: Final = load_statements("views")
+
+
+class Live(NamedTuple):
+    """A first timer whose occurrence has no ledger row yet."""
+
+    timer: FirstTimer
+    armed_ms: int | None
+
+
+def find_job(session: Session, tenant_id: str, job_id: bytes) -> bool:
+    """Whether the tenant has this job and it is not deleted."""
+    found = session.value(SQL["job_of_tenant"], {"tenant_id": tenant_id, "job_id": job_id})
+    return found is not None
+
+
+def get_job(session: Session, tenant_id: str, job_id: bytes) -> JobView | None:
+    """See `JobStore.get_job`."""
+    return read_views(session, [job_id])[0] if find_job(session, tenant_id, job_id) else None
+
+
+def find_named(session: Session, tenant_id: str, name: str) -> bytes | None:
+    """The live job that was created under this name."""
+    found: bytes | None = session.value(SQL["named_job"], {"tenant_id": tenant_id, "name": name})
+    return found
+
+
+def read_views(session: Session, job_ids: Sequence[bytes]) -> list[JobView]:
+    """Views in the order given; ids without a job are left out."""
+    if not job_ids:
+        return []
+    wanted = {"wanted": apsw.carray(tuple(job_ids))}
+    jobs = {job.job_id: job for job in map(read_job, session.table(SQL["jobs"], wanted))}
+    live = read_live(session, job_ids)
+    runs: dict[bytes, dict[int, Run]] = {}
+    for values in session.table(SQL["view_runs"], wanted):
+        run = read_run(values)
+        runs.setdefault(run.job_id, {})[run.scheduled_ms] = run
+    return [_view(jobs[j], live.get(j, []), runs.get(j, {})) for j in job_ids if j in jobs]
+
+
+def read_live(session: Session, job_ids: Sequence[bytes]) -> dict[bytes, list[Live]]:
+    """The live first timers of each job, soonest first."""
+    found: dict[bytes, list[Live]] = {}
+    rows = session.table(SQL["live_timers"], {"wanted": apsw.carray(tuple(job_ids))})
+    for job_id, due_ms, scheduled_ms, gen, armed_ms in sorted(rows, key=lambda row: row[1:4]):
+        found.setdefault(bytes.fromhex(job_id), []).append(Live(FirstTimer(due_ms, scheduled_ms, gen), armed_ms))
+    return found
+
+
+def _view(job: Job, live: Sequence[Live], runs: dict[int, Run]) -> JobView:
+    ordered = [runs[instant] for instant in sorted(runs)]
+    open_runs = tuple(run for run in ordered if run.state not in TERMINAL)
+    started = [run for run in open_runs if run.fence > 0]
+    return JobView(
+        job=job,
+        live=live[0].timer if live else None,
+        open_runs=open_runs,
+        last_run=ordered[-1] if ordered else None,
+        current=started[-1] if started else None,
+    )
+
+
+def live_run(view: JobView) -> Run | None:
+    """The live occurrence, which has no ledger row yet, as a run that waits."""
+    if view.live is None:
+        return None
+    job = view.job
+    return Run(
+        job_id=job.job_id,
+        tenant_id=job.tenant_id,
+        scheduled_ms=view.live.scheduled_ms,
+        state=RunState.SCHEDULED,
+        gen=0,
+        fence=0,
+        attempt=0,
+        lane=job.lane,
+    )
