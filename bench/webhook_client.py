@@ -78,8 +78,6 @@ class Load:
             tenant_id="default",
             target=self._target,
             payload=PAYLOAD,
-            run_id=f"run_{number:026d}_{number:013d}",
-            job_id_text=f"job_{number:026d}",
             idempotency_key=None,
         )
 

@@ -10,6 +10,7 @@ from typing import Protocol, TypeAlias
 
 import msgspec
 
+from tickwheel.domain.ids import job_id_text, run_id_text
 from tickwheel.domain.job import Target
 from tickwheel.domain.outcome import Outcome
 
@@ -30,10 +31,18 @@ class Work(msgspec.Struct, gc=False):
     tenant_id: str
     target: Target
     payload: bytes
-    run_id: str
-    job_id_text: str
     idempotency_key: str | None  # the job's own
     job_name: str = ""
+
+    @property
+    def run_id(self) -> str:
+        """Printed anew at each call: most handlers never ask."""
+        return run_id_text(self.job_id, self.scheduled_ms)
+
+    @property
+    def job_id_text(self) -> str:
+        """As the API names the job."""
+        return job_id_text(self.job_id)
 
 
 class Executor(Protocol):

@@ -12,7 +12,6 @@ import msgspec
 import numpy as np
 
 from tickwheel.domain.columns import COMPLETION, FLAG_LANE_MASK, CompletionCause, Rows
-from tickwheel.domain.ids import job_id_text, run_id_text
 from tickwheel.domain.job import Spec
 from tickwheel.domain.lanes import LANE_COUNT, LaneSlots
 from tickwheel.domain.outcome import OK, Outcome, OutcomeClass, RetryPolicy, decide
@@ -124,8 +123,6 @@ class Pool:
                 definition.tenant_id,
                 spec.target,
                 definition.payload.encode(),
-                run_id_text(job_id, scheduled_ms),
-                job_id_text(job_id),
                 definition.idempotency_key,
                 definition.name,
             )

@@ -12,6 +12,7 @@ import pytest
 from tickwheel.adapters.handlers.executor import HandlerExecutor
 from tickwheel.adapters.handlers.registry import Fail, HandlerContext, Handlers, Retry, Snooze
 from tickwheel.adapters.system import SystemClock
+from tickwheel.domain.ids import run_id_text
 from tickwheel.domain.job import Target, TargetType
 from tickwheel.domain.outcome import OK, Outcome, OutcomeClass
 from tickwheel.ports.executor import Work
@@ -53,9 +54,7 @@ class Desk:
 
 def work(name: str, *, slot: int = 0, payload: bytes = b"", timeout_ms: int = 0) -> Work:
     target = Target(type=TargetType.HANDLER, name=name, timeout_ms=timeout_ms)
-    return Work(
-        slot, b"j" * 16, 1_790_000_000_123, 77, 2, 4, 2, "acme", target, payload, "run_X", "job_X", "key-1", "n"
-    )
+    return Work(slot, b"j" * 16, 1_790_000_000_123, 77, 2, 4, 2, "acme", target, payload, "key-1", "n")
 
 
 @pytest.fixture
@@ -75,7 +74,8 @@ async def test_async_handler_gets_decoded_payload_and_context(desk: Desk) -> Non
 
     assert await desk.run(handler, b'{"a":[1,2.5,null]}') is OK
     instant = datetime(2026, 9, 21, 14, 13, 20, 123000, tzinfo=UTC)
-    assert seen == [{"a": [1, 2.5, None]}, "run_X", 2, 4, 77, "acme", instant, "key-1"]
+    run_id = run_id_text(b"j" * 16, 1_790_000_000_123)
+    assert seen == [{"a": [1, 2.5, None]}, run_id, 2, 4, 77, "acme", instant, "key-1"]
 
 
 async def test_plain_function_runs_on_a_thread_of_its_own(desk: Desk) -> None:

@@ -9,11 +9,17 @@ from tickwheel.adapters.webhook.address import AddressPolicy
 from tickwheel.adapters.webhook.executor import WebhookExecutor
 from tickwheel.adapters.webhook.lookup import Resolve
 from tickwheel.adapters.webhook.settings import WebhookSettings
+from tickwheel.domain.ids import run_id_text
 from tickwheel.domain.job import Target, TargetType
 from tickwheel.domain.outcome import Outcome
 from tickwheel.ports.executor import Work
 
 SCHEDULED_MS = 1_791_000_000_123
+
+
+def run_id(slot: int) -> str:
+    """The printed id of the run that `make_work` makes for this slot."""
+    return run_id_text(slot.to_bytes(16, "big"), SCHEDULED_MS)
 
 
 def make_work(slot: int, endpoint: str, *, lane: int = 2, payload: bytes = b'{"a":1}', **target: object) -> Work:
@@ -29,8 +35,6 @@ def make_work(slot: int, endpoint: str, *, lane: int = 2, payload: bytes = b'{"a
         tenant_id="default",
         target=Target(type=TargetType.HTTP_WEBHOOK, endpoint=endpoint, **arguments),  # type: ignore[arg-type]  # free keywords
         payload=payload,
-        run_id=f"run_{slot:04d}",
-        job_id_text=f"job_{slot:04d}",
         idempotency_key=None,
     )
 

@@ -12,7 +12,7 @@ from tickwheel.adapters.webhook.hosts import Line, Turnstile
 from tickwheel.adapters.webhook.poller import SelectorPoller
 from tickwheel.domain.outcome import OutcomeClass
 
-from .harness import Bench, loopback, make_work, wait_until
+from .harness import Bench, loopback, make_work, run_id, wait_until
 from .sink import running_sink
 
 RUNNERS = [asyncio.run, uvloop.run]
@@ -25,7 +25,7 @@ def test_a_thousand_attempts_each_reported_once(run):
             bench.executor.start([make_work(slot, sink.url("/status/204")) for slot in range(1000)])
             outcomes = await bench.wait_for(*range(1000))
             assert {outcome.outcome_class for outcome in outcomes} == {OutcomeClass.SUCCESS}
-            assert sorted(request.run_id for request in sink.received) == [f"run_{n:04d}" for n in range(1000)]
+            assert sorted(request.run_id for request in sink.received) == [run_id(n) for n in range(1000)]
             assert sink.open_count_max <= 64
             assert len(bench.report_sizes) < 1000  # reported in batches
 
@@ -111,7 +111,7 @@ def test_cancel_reaches_waiting_resolving_and_sent_attempts(run):
             assert {outcome.outcome_class for outcome in outcomes} == {OutcomeClass.CANCELLED}
             after = await bench.run(make_work(4, sink.url("/status/200")))
             assert after.outcome_class is OutcomeClass.SUCCESS
-            assert [request.run_id for request in sink.received] == ["run_0001", "run_0004"]
+            assert [request.run_id for request in sink.received] == [run_id(1), run_id(4)]
             assert not other.received
             bench.executor.cancel([1, 2, 3, 4])
             await asyncio.sleep(0.05)

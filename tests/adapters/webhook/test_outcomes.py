@@ -7,7 +7,7 @@ import pytest
 
 from tickwheel.domain.outcome import NOTE_LIMIT_BYTES, OutcomeClass
 
-from .harness import Bench, loopback, make_work
+from .harness import Bench, loopback, make_work, run_id
 from .sink import running_sink
 
 
@@ -168,7 +168,7 @@ def test_closed_kept_alive_connection_does_not_send_twice():
             outcome = await bench.run(make_work(2, sink.url("/close")))
             assert outcome.outcome_class is OutcomeClass.RETRYABLE
             assert "kept-alive" in outcome.error
-            assert [request.run_id for request in sink.received] == ["run_0001", "run_0002"]
+            assert [request.run_id for request in sink.received] == [run_id(1), run_id(2)]
             assert {request.connection for request in sink.received} == {1}
             # From now on this host gets a connection per request.
             for slot in (3, 4):

@@ -9,9 +9,10 @@ import msgspec
 import pytest
 
 from tickwheel.adapters.webhook.headers import DROPPED_NAMES, HeaderRefused, user_lines
+from tickwheel.domain.ids import job_id_text
 from tickwheel.domain.outcome import OutcomeClass
 
-from .harness import Bench, loopback, make_work
+from .harness import Bench, loopback, make_work, run_id
 from .sink import Received, running_sink
 
 SECRET = "s3cret-value"
@@ -44,13 +45,13 @@ def test_contract_headers_are_sent():
         "accept": "*/*",
         "content-type": "application/json",
         "content-length": "7",
-        "webhook-id": "run_0005",
-        "idempotency-key": "run_0005",
+        "webhook-id": run_id(5),
+        "idempotency-key": run_id(5),
         "x-fencing-token": str((7 << 32) | 5),
         "x-attempt": "2",
         "x-max-attempts": "4",
         "x-scheduled-at": "2026-10-03T04:00:00.123Z",
-        "x-job-id": "job_0005",
+        "x-job-id": job_id_text((5).to_bytes(16, "big")),
         "x-tenant-id": "acme",
         "x-idempotency-key": "order-17",
     }
@@ -123,7 +124,7 @@ def test_user_headers_are_sent_and_ours_win():
     assert request.headers["content-type"] == "application/vnd.x+json"
     assert request.headers["x-empty"] == ""
     assert "forged" not in request.headers.values()
-    assert request.headers["webhook-id"] == "run_0001"
+    assert request.headers["webhook-id"] == run_id(1)
     assert request.headers["content-length"] == "7"
 
 
@@ -214,6 +215,6 @@ def test_unsendable_target_fails_alone():
                 OutcomeClass.SUCCESS,
             ]
             assert SECRET not in "".join(outcome.error or "" for outcome in outcomes)
-            assert [request.run_id for request in sink.received] == ["run_0004"]
+            assert [request.run_id for request in sink.received] == [run_id(4)]
 
     asyncio.run(scenario())
