@@ -29,12 +29,12 @@ class _PayloadOnly(msgspec.Struct):
 _PAYLOAD_DECODER: Final = msgspec.json.Decoder(_PayloadOnly)
 
 
-def payload_size_bytes(raw: bytes) -> int | None:
-    """Length of the payload within the body `raw`; None where the body can't be decoded that far."""
+def payload_text(raw: bytes) -> bytes:
+    """The text of the payload within the body `raw`; empty where there is none or the body can't be decoded."""
     try:
-        return len(_PAYLOAD_DECODER.decode(raw).payload)
+        return bytes(_PAYLOAD_DECODER.decode(raw).payload)
     except (msgspec.MsgspecError, RecursionError):
-        return None
+        return b""
 
 
 def surrogate_fault(text: str) -> str | None:

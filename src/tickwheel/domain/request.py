@@ -20,6 +20,7 @@ from tickwheel.domain import limits
 from tickwheel.domain.body import JobBody
 from tickwheel.domain.errors import FieldProblem, InvalidRequest
 from tickwheel.domain.job_request import JobRequest, request_hash
+from tickwheel.domain.member_count import given_count, visible_members
 from tickwheel.domain.request_builder import Doubtful, build_request
 from tickwheel.domain.request_problems import MALFORMED, TOO_LARGE, explain, find_problems
 from tickwheel.domain.strict_json import JsonFault, load
@@ -28,7 +29,6 @@ __all__ = ["MALFORMED", "TOO_LARGE", "JobRequest", "parse_job_request", "request
 
 _DECODER: Final = msgspec.json.Decoder(JobBody)
 _BATCH_DECODER: Final = msgspec.json.Decoder(list[msgspec.Raw])
-_BLANKS: Final = b" \t\n\r"
 
 
 def parse_job_request(raw: bytes) -> JobRequest:
@@ -38,7 +38,7 @@ def parse_job_request(raw: bytes) -> JobRequest:
         request = build_request(body)
     except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError, Doubtful) as error:
         raise explain(raw, str(error)) from error
-    if _visible_members(raw) - _visible_members(bytes(body.payload)) != _member_count(body):
+    if visible_members(raw) - visible_members(bytes(body.payload)) != _member_count(body):
         problems = find_problems(raw)
         if problems:
             raise InvalidRequest(problems)
@@ -65,21 +65,12 @@ def _batch_fault(raw: bytes) -> str:
     return "the body must be a JSON array of job requests in UTF-8"
 
 
-def _visible_members(text: bytes) -> int:
-    return text.translate(None, _BLANKS).count(b'":')
-
-
 def _member_count(body: JobBody) -> int:
-    count = _given(body) - (not len(body.payload)) + _given(body.target)
+    count = given_count(body) - (not len(body.payload)) + given_count(body.target)
     if body.target.headers is not None:
         count += len(body.target.headers)
     if body.retry_policy is not None:
-        count += _given(body.retry_policy)
+        count += given_count(body.retry_policy)
     if body.catch_up is not None:
-        count += _given(body.catch_up)
+        count += given_count(body.catch_up)
     return count
-
-
-def _given(struct: msgspec.Struct) -> int:
-    values = msgspec.structs.astuple(struct)
-    return len(values) - values.count(None)

@@ -10,7 +10,7 @@ from typing import Final
 from tickwheel.domain import limits
 from tickwheel.domain.errors import FieldProblem, InvalidRequest
 from tickwheel.domain.fields import Field, Kind, children
-from tickwheel.domain.payload_scan import payload_problems, payload_size_bytes, step
+from tickwheel.domain.payload_scan import payload_problems, payload_text, step
 from tickwheel.domain.request_relations import relation_problems
 from tickwheel.domain.request_values import value_problems, wrong_kind
 from tickwheel.domain.strict_json import Json, JsonFault, Members, load
@@ -35,7 +35,7 @@ def find_problems(raw: bytes) -> list[FieldProblem]:
         return [FieldProblem("", f"the body {fault}", MALFORMED)]
     if not isinstance(tree, Members):
         return [FieldProblem("", "the body must be a JSON object", MALFORMED)]
-    return [*problems_in(tree), *_size_problems(raw)]
+    return [*problems_in(tree), *size_problems(raw)]
 
 
 def problems_in(tree: Members) -> list[FieldProblem]:
@@ -77,9 +77,10 @@ def _object_problems(parent: str, members: Members) -> Iterator[FieldProblem]:
             yield from field_problems(field, value)
 
 
-def _size_problems(raw: bytes) -> Iterator[FieldProblem]:
-    size_bytes = payload_size_bytes(raw)
-    if size_bytes is not None and size_bytes > limits.PAYLOAD_BYTES:
+def size_problems(raw: bytes) -> Iterator[FieldProblem]:
+    """The problem of a payload that is too large, if it is."""
+    size_bytes = len(payload_text(raw))
+    if size_bytes > limits.PAYLOAD_BYTES:
         yield FieldProblem(
             "payload",
             f"has {size_bytes} bytes; at most {limits.PAYLOAD_BYTES} are allowed (send a reference instead)",

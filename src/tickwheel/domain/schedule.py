@@ -19,7 +19,7 @@ and the first, which stands for the rest. Else a job of every second would spend
 All functions are pure; times are UTC epoch milliseconds, occurrences strictly ascending.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from functools import lru_cache
 from itertools import islice
 from typing import Final, NamedTuple
@@ -126,17 +126,21 @@ def plan_occurrence(
             return _skip(reason, _leap(spec, following_ms, now_ms, RECORDED_SKIPS))
 
 
-def settle(spec: Spec, first_ms: int | None, now_ms: int, skip_reason: SkipReason) -> list[Settled]:
+def settle(
+    spec: Spec, first_ms: int | None, now_ms: int, skip_reason: SkipReason, taken: Set[int] = frozenset()
+) -> list[Settled]:
     """What becomes of the occurrences from `first_ms` up to now when the job is edited, paused or resumed.
 
-    Decided like in `plan_occurrence`, but all at once and oldest first. `skip_reason` is noted where the policy
-    skips. Of a long row the newest `RECORDED_SKIPS` are kept, and the first.
+    Decided like in `plan_occurrence`, but all at once and oldest first; those in `taken` have a ledger row and are
+    left alone. `skip_reason` is noted where the policy skips. Of a long row the newest `RECORDED_SKIPS` are
+    kept, and the first.
     """
     if first_ms is None or first_ms > now_ms:
         return []
-    due = _newest(_calendar(spec), first_ms - 1, now_ms, RECORDED_SKIPS + spec.catch_up_max) or [first_ms]
-    if due[0] != first_ms:
+    due = _newest(_calendar(spec), first_ms - 1, now_ms, RECORDED_SKIPS + spec.catch_up_max)
+    if not due or due[0] != first_ms:
         due.insert(0, first_ms)
+    due = [at for at in due if at not in taken]
     in_time = [at for at in due if not deadline_passed(spec, at, now_ms)]
     reasons = dict.fromkeys(due, SkipReason.DEADLINE)
     reasons |= dict.fromkeys(in_time, skip_reason)

@@ -1,0 +1,89 @@
+"""A stored job in the shape of a request: what readers see of the definition, and what an edit starts from.
+
+Sending back what was read changes nothing: header values are hidden from readers, and a value that is still the
+mark `REDACTED` stands for the stored one.
+"""
+
+from typing import Any, Final
+
+import msgspec
+from msgspec.structs import replace
+
+from tickwheel.domain.errors import FieldProblem, InvalidRequest
+from tickwheel.domain.instants import format_instant
+from tickwheel.domain.job import Job, ScheduleType, Spec, Target, TargetType
+
+REDACTED: Final = "[redacted]"
+"""Shown instead of a header value."""
+
+
+def definition_of(job: Job, *, reveal: bool = False) -> dict[str, Any]:
+    """The request that would make this job, with all defaults written out; `reveal` shows header values.
+
+    The payload is a `msgspec.Raw`; fields that the job does not have are left out.
+    """
+    spec = job.spec
+    members: dict[str, Any] = {
+        "tenant_id": job.tenant_id,
+        "job_name": job.name or None,
+        "schedule_type": job.schedule_type.value,
+        "priority": job.lane.name,
+        "target": _target(spec.target, reveal),
+        "payload": msgspec.Raw(job.payload.encode()) if job.payload else None,
+        "retry_policy": {
+            "max_retries": spec.retry.max_retries,
+            "initial_interval_sec": seconds(spec.retry.initial_interval_ms),
+            "backoff_multiplier": spec.retry.multiplier,
+            "max_interval_sec": seconds(spec.retry.max_interval_ms),
+        },
+        "deadline_seconds": None if spec.deadline_ms is None else seconds(spec.deadline_ms),
+        "tags": list(job.tags) or None,
+        "idempotency_key": job.idempotency_key,
+    }
+    if job.recurring:
+        members |= _recurrence(spec)
+    elif job.schedule_type is not ScheduleType.INSTANT and job.scheduled_ms is not None:
+        members["execute_at"] = format_instant(job.scheduled_ms)
+    return {name: value for name, value in members.items() if value is not None}
+
+
+def seconds(length_ms: int) -> int | float:
+    """A length in seconds, whole where it is whole."""
+    whole, rest = divmod(length_ms, 1000)
+    return length_ms / 1000 if rest else whole
+
+
+def with_stored_headers(spec: Spec, stored: Spec | None) -> Spec:
+    """`spec` with every header value that is only the mark replaced by the stored one.
+
+    Raises `InvalidRequest` where nothing of that name is stored.
+    """
+    headers = spec.target.headers
+    if not any(value == REDACTED for _, value in headers):
+        return spec
+    known = dict(stored.target.headers) if stored is not None else {}
+    unknown = [name for name, value in headers if value == REDACTED and name not in known]
+    if unknown:
+        message = f"is {REDACTED}, the mark of a hidden value, and none is stored; send the value"
+        raise InvalidRequest([FieldProblem(f"target.headers.{name}", message) for name in unknown])
+    kept = tuple((name, known[name] if value == REDACTED else value) for name, value in headers)
+    return replace(spec, target=replace(spec.target, headers=kept))
+
+
+def _recurrence(spec: Spec) -> dict[str, Any]:
+    return {
+        "cron_expression": spec.cron,
+        "timezone": spec.timezone,
+        "catch_up": {"policy": spec.catch_up.value, "max": spec.catch_up_max},
+        "overlap": spec.overlap.value,
+        "start_at": None if spec.start_ms is None else format_instant(spec.start_ms),
+        "end_at": None if spec.end_ms is None else format_instant(spec.end_ms),
+    }
+
+
+def _target(target: Target, reveal: bool) -> dict[str, Any]:
+    common = {"type": target.type.value, "timeout_seconds": seconds(target.timeout_ms)}
+    if target.type is TargetType.HANDLER:
+        return common | {"name": target.name}
+    headers = {name: value if reveal else REDACTED for name, value in target.headers}
+    return common | {"endpoint": target.endpoint, "method": target.method, "headers": headers}

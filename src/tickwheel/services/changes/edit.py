@@ -1,0 +1,145 @@
+"""Edits: the definition of a job is replaced by what a request says.
+
+| state of the run or job | another instant | anything else |
+|---|---|---|
+| recurring, active | due occurrences are settled first, then the next one after now | the same |
+| recurring, paused | what came due in the pause is recorded as skipped; stays paused | the same |
+| one-off, not started | the old instant ends as SKIPPED (superseded), a new timer | applies to the first attempt |
+| one-off, paused | the same, and the new instant is paused | applies after the resume |
+| one-off, running or waiting for a retry | Conflict | applies from the next attempt |
+| one-off, over | Conflict | Conflict |
+
+A request that changes nothing writes nothing: no new version, no occurrence lost or doubled.
+"""
+
+from collections.abc import Set
+
+from msgspec.structs import replace
+
+from tickwheel.domain.definition import with_stored_headers
+from tickwheel.domain.errors import Conflict, FieldProblem, InvalidRequest
+from tickwheel.domain.job import Job, JobState
+from tickwheel.domain.job_request import JobRequest
+from tickwheel.domain.limits import PAST_CLAMP_MS
+from tickwheel.domain.run import IN_FLIGHT, TERMINAL, RunState, SkipReason
+from tickwheel.ports.store import Change, FirstTimer, JobView, LedgerWrite, Run
+from tickwheel.services.changes.recurring import active_state, first_timer_after, settle_due, skip_pause
+from tickwheel.services.changes.taken import Taken
+from tickwheel.services.job_status import instant_of, job_run
+from tickwheel.services.new_jobs import place
+
+
+def edit(view: JobView, request: JobRequest, now_ms: int, taken: Taken) -> Change:
+    """Give the job the definition that `request` has (a request of the same kind: recurring or not).
+
+    Raises `Conflict` by the table above, `InvalidRequest` for times that can't be.
+    """
+    job = view.job
+    if job.named and request.name != job.name:
+        raise InvalidRequest(
+            [FieldProblem("job_name", "is what the job was put by and can't be changed", "conflict")]
+        )
+    if job.state is JobState.CANCELLED:
+        raise Conflict("the job is CANCELLED; make another one instead")
+    if job.recurring:
+        return edit_recurring(view, request, now_ms, taken)
+    return _edit_once(view, request, now_ms, taken)
+
+
+def edit_recurring(view: JobView, request: JobRequest, now_ms: int, taken: Taken) -> Change:
+    """The first two rows of the table; a job that was over or cancelled begins anew."""
+    job = view.job
+    changed = redefined(job, request, now_ms)
+    if changed is None and job.state is not JobState.CANCELLED:
+        return Change()
+    changed = changed or replace(job, version=job.version + 1, updated_ms=now_ms)
+    changed = replace(changed, effective_ms=now_ms)
+    place(request, now_ms)
+    instants = taken.of(view, now_ms)
+    if job.state is JobState.PAUSED:
+        return Change(job=changed, drop_live=True, runs=skip_pause(job, now_ms, instants))
+    writes = settle_due(view, now_ms, instants)
+    timer = first_timer_after(changed, now_ms, instants)
+    return Change(job=replace(changed, state=active_state(timer)), drop_live=True, timer=timer, runs=writes)
+
+
+def redefined(job: Job, request: JobRequest, now_ms: int) -> Job | None:
+    """`job` with the definition of `request` and the next version, its instant kept; None if it is the same."""
+    spec = with_stored_headers(request.spec, job.spec)
+    if was_moved_up(job, request) and request.at_ms is not None and spec.deadline_ms is not None:
+        spec = replace(spec, deadline_ms=max(0, request.at_ms + spec.deadline_ms - instant_of(job)))
+    changed = replace(
+        job,
+        name=request.name,
+        schedule_type=request.schedule_type,
+        lane=request.lane,
+        spec=spec,
+        payload=request.payload,
+        tags=request.tags,
+    )
+    return None if changed == job else replace(changed, version=job.version + 1, updated_ms=now_ms)
+
+
+def was_moved_up(job: Job, request: JobRequest) -> bool:
+    """Whether the job's instant is what the long past one of `request` was moved up to when it was set."""
+    return (
+        request.at_ms is not None
+        and job.scheduled_ms == job.effective_ms - PAST_CLAMP_MS
+        and request.at_ms < job.scheduled_ms
+    )
+
+
+def retimed(job: Job, request: JobRequest) -> bool:
+    """Whether `request` asks for another instant than the job has."""
+    if request.delay_ms is not None:
+        return True
+    return request.at_ms is not None and request.at_ms != job.scheduled_ms and not was_moved_up(job, request)
+
+
+def moved(job: Job, request: JobRequest, now_ms: int, taken: Set[int]) -> Job:
+    """The job at the instant of `request`, or at the first millisecond after it that names no run yet."""
+    placed = place(request, now_ms)
+    scheduled_ms = placed.first_ms
+    while scheduled_ms in taken or scheduled_ms == job.scheduled_ms:
+        scheduled_ms += 1
+    changed = redefined(job, request, now_ms) or replace(job, version=job.version + 1, updated_ms=now_ms)
+    deadline_ms = placed.spec.deadline_ms
+    return replace(
+        changed,
+        spec=replace(changed.spec, deadline_ms=deadline_ms),
+        scheduled_ms=scheduled_ms,
+        effective_ms=now_ms,
+        state=job.state,
+    )
+
+
+def timer_of(job: Job) -> FirstTimer:
+    """The timer of a one-off at its instant, under its version."""
+    return FirstTimer(instant_of(job), instant_of(job), job.version)
+
+
+def _edit_once(view: JobView, request: JobRequest, now_ms: int, taken: Taken) -> Change:
+    job, run = view.job, job_run(view)
+    if run is not None and run.state in TERMINAL:
+        raise Conflict(f"the job's run is {run.state.name}; trigger the job to run it once more")
+    if retimed(job, request):
+        return _move(view, run, request, now_ms, taken)
+    changed = redefined(job, request, now_ms)
+    if changed is None:
+        return Change()
+    if run is not None or view.live is None:
+        return Change(job=changed)
+    # The row makes every copy of the old timer void, so nothing can start what was asked for before.
+    write = LedgerWrite(view.live.scheduled_ms, RunState.SCHEDULED, follow_up_ms=view.live.due_ms)
+    return Change(job=changed, drop_live=True, runs=(write,))
+
+
+def _move(view: JobView, run: Run | None, request: JobRequest, now_ms: int, taken: Taken) -> Change:
+    if run is not None and (run.state in IN_FLIGHT or run.fence > 0):
+        word = "running" if run.state in IN_FLIGHT else "waiting for a retry"
+        raise Conflict(f"the job is {word}: its instant can't be changed any more, the rest of it can")
+    changed = moved(view.job, request, now_ms, taken.of(view, now_ms))
+    old = LedgerWrite(instant_of(view.job), RunState.SKIPPED, SkipReason.SUPERSEDED)
+    if run is not None and run.state is RunState.PAUSED:
+        return Change(job=changed, runs=(old, LedgerWrite(instant_of(changed), RunState.PAUSED)))
+    return Change(job=changed, drop_live=True, timer=timer_of(changed), runs=(old,))

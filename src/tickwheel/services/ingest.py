@@ -1,0 +1,140 @@
+"""Making jobs: ids, keys, the insert and the arming, for one request or ten thousand.
+
+A key is decided by the store in the transaction of the insert, so of two requests at once one creates and the
+other is answered with the created job, and a request whose commit failed leaves no trace of its key.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+import msgspec
+from msgspec.structs import replace
+
+from tickwheel.domain.definition import with_stored_headers
+from tickwheel.domain.errors import IdempotencyConflict, TickwheelError
+from tickwheel.domain.ids import RANDOM_BYTES, SHARD_COUNT
+from tickwheel.domain.job import ScheduleType, Spec
+from tickwheel.domain.job_request import JobRequest, request_hash
+from tickwheel.ports.clock import Clock, Randomness
+from tickwheel.ports.owner import Owner
+from tickwheel.ports.store import Inserted, InsertStatus, NewJob, Store
+from tickwheel.services.arming import first_timer_rows
+from tickwheel.services.new_jobs import new_job
+
+
+class Created(msgspec.Struct, frozen=True):
+    """A job that was made, or (`replayed`) had been made by the same request before."""
+
+    job_id: bytes
+    tenant_id: str
+    name: str
+    schedule_type: ScheduleType
+    next_ms: int | None
+    created_ms: int
+    replayed: bool
+    spec: Spec  # with the effective policies
+    warnings: tuple[str, ...] = ()
+
+
+class IdempotencyKeyMismatch(TickwheelError):
+    """The header and the field name two different idempotency keys."""
+
+    code = "idempotency_key_mismatch"
+
+
+Prepare = Callable[[], JobRequest]
+"""Gives a request or raises the error that its item is answered with."""
+
+
+class Ingest:
+    """Inserts jobs in batches, each batch one durable commit."""
+
+    def __init__(self, store: Store, owner: Owner, clock: Clock, randomness: Randomness) -> None:
+        self._store, self._owner, self._clock, self._randomness = store, owner, clock, randomness
+        self._shard = int.from_bytes(randomness.random_bytes(2), "big") % SHARD_COUNT
+
+    def next_shard(self) -> int:
+        """Shards in turn: a batch spreads evenly."""
+        self._shard = (self._shard + 1) % SHARD_COUNT
+        return self._shard
+
+    def new_job(self, request: JobRequest, now_ms: int, *, named: bool = False, key_hash: bytes = b"") -> NewJob:
+        """The job to insert for one request. Raises `InvalidRequest`."""
+        if request.spec.target.headers:
+            with_stored_headers(request.spec, None)
+        if request.idempotency_key is not None and not key_hash:
+            key_hash = request_hash(request)
+        return new_job(
+            request,
+            now_ms=now_ms,
+            shard=self.next_shard(),
+            random48=self._randomness.random_bytes(RANDOM_BYTES),
+            request_hash=key_hash,
+            named=named,
+        )
+
+    async def insert(self, requests: Sequence[JobRequest | TickwheelError]) -> list[Created | TickwheelError]:
+        """Insert all that are no errors; one bad item doesn't fail the others. Answers in the order given."""
+        now_ms = self._clock.now_ms()
+        answers: list[Created | TickwheelError] = []
+        wanted: list[tuple[int, JobRequest, NewJob]] = []
+        for number, request in enumerate(requests):
+            if isinstance(request, TickwheelError):
+                answers.append(request)
+                continue
+            try:
+                wanted.append((number, request, self.new_job(request, now_ms)))
+            except TickwheelError as error:
+                answers.append(error)
+            else:
+                answers.append(_UNANSWERED)
+        if wanted:
+            await self._commit(wanted, answers)
+        return answers
+
+    async def _commit(
+        self, wanted: Sequence[tuple[int, JobRequest, NewJob]], answers: list[Created | TickwheelError]
+    ) -> None:
+        inserted = await self._store.insert_jobs([new for _, _, new in wanted])
+        to_arm = []
+        for (number, request, new), done in zip(wanted, inserted, strict=True):
+            answers[number] = _answer(request, new, done)
+            if done.status is InsertStatus.CREATED and new.timer is not None:
+                to_arm.append((new.job, new.timer))
+        if to_arm:
+            self._owner.arm(first_timer_rows(to_arm))
+
+
+_UNANSWERED: Final = TickwheelError("the store gave no answer")
+
+
+def with_key(request: JobRequest, header_key: str | None) -> JobRequest:
+    """`request` under the key of the header, if there is one. Raises `IdempotencyKeyMismatch`."""
+    if header_key is None or header_key == request.idempotency_key:
+        return request
+    if request.idempotency_key is not None:
+        raise IdempotencyKeyMismatch("the Idempotency-Key header and idempotency_key differ; send one of them")
+    return replace(request, idempotency_key=header_key)
+
+
+def _answer(request: JobRequest, new: NewJob, done: Inserted) -> Created | TickwheelError:
+    if done.status is InsertStatus.KEY_CONFLICT:
+        return IdempotencyConflict(
+            f"the idempotency key {request.idempotency_key!r} was used for another request; nothing was written"
+        )
+    if done.status is InsertStatus.CREATED:
+        next_ms = None if new.timer is None else new.timer.due_ms
+        job_id, created_ms = new.job.job_id, new.job.created_ms
+    else:
+        job_id, next_ms, created_ms = done.job_id, done.next_ms, done.created_ms
+    return Created(
+        job_id,
+        request.tenant_id,
+        request.name,
+        request.schedule_type,
+        next_ms,
+        created_ms,
+        done.status is InsertStatus.REPLAYED,
+        new.job.spec,
+        request.warnings,
+    )

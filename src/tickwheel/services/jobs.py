@@ -1,0 +1,229 @@
+"""The use cases of jobs. What a method has done is committed when it returns."""
+
+from collections.abc import Callable, Sequence
+from enum import StrEnum
+from typing import Final
+
+import msgspec
+from msgspec.structs import replace
+
+from tickwheel.domain.cron import CronError, Preview, preview
+from tickwheel.domain.errors import (
+    FieldProblem,
+    InvalidRequest,
+    NotFound,
+    TickwheelError,
+    VersionMismatch,
+)
+from tickwheel.domain.ids import job_id_text
+from tickwheel.domain.job import ScheduleType, Spec
+from tickwheel.domain.job_request import JobRequest
+from tickwheel.domain.limits import PREVIEW_COUNT_MAX, TAG_COUNT
+from tickwheel.domain.patch import JobPatch, patched
+from tickwheel.domain.request import parse_job_request
+from tickwheel.domain.text_rules import key_fault
+from tickwheel.ports.clock import Clock, Randomness
+from tickwheel.ports.owner import Owner
+from tickwheel.ports.store import Change, JobPage, JobQuery, JobView, NewJob, Store
+from tickwheel.services.aftermath import Aftermath, Seen
+from tickwheel.services.changes.edit import edit
+from tickwheel.services.changes.end import cancel, delete
+from tickwheel.services.changes.hold import pause, resume
+from tickwheel.services.changes.named import replace_named
+from tickwheel.services.changes.taken import Taken, knowing_taken
+from tickwheel.services.ingest import Created, Ingest, with_key
+
+__all__ = ["Created", "Jobs", "Put", "PutOutcome"]
+
+PREVIEW_COUNT: Final = 5
+TRIGGERED_BY: Final = "triggered-by:"
+"""Tag of a job that was made by triggering another one; the other's id follows."""
+
+
+class PutOutcome(StrEnum):
+    """What putting by name did."""
+
+    CREATED = "created"
+    CHANGED = "changed"
+    UNCHANGED = "unchanged"
+
+
+class Put(msgspec.Struct, frozen=True):
+    """A job that was put by name, as it is now."""
+
+    view: JobView
+    outcome: PutOutcome
+    warnings: tuple[str, ...] = ()
+
+
+class Jobs:
+    """Create, look, change and end jobs.
+
+    `tenant_id` bounds every look-up; a job of another tenant is `NotFound`. All methods may raise
+    `StoreUnavailable` and `OutcomeUnknown`.
+    """
+
+    def __init__(self, store: Store, owner: Owner, clock: Clock, randomness: Randomness) -> None:
+        self._store, self._clock = store, clock
+        self._ingest = Ingest(store, owner, clock, randomness)
+        self._aftermath = Aftermath(owner)
+
+    async def create(self, request: JobRequest, idempotency_key_header: str | None = None) -> Created:
+        """Make one job. Raises `InvalidRequest`, `IdempotencyKeyMismatch` and `IdempotencyConflict`."""
+        if idempotency_key_header is not None:
+            fault = key_fault(idempotency_key_header)
+            if fault is not None:
+                raise InvalidRequest([FieldProblem("Idempotency-Key", fault)])
+        (answer,) = await self._ingest.insert([with_key(request, idempotency_key_header)])
+        if isinstance(answer, TickwheelError):
+            raise answer
+        return answer
+
+    async def create_many(self, items: Sequence[bytes]) -> list[Created | TickwheelError]:
+        """Make the jobs of many raw requests in one durable commit; an answer or an error for each, in order."""
+        requests: list[JobRequest | TickwheelError] = []
+        for item in items:
+            try:
+                requests.append(parse_job_request(item))
+            except InvalidRequest as error:
+                requests.append(error)
+        return await self._ingest.insert(requests)
+
+    async def put_named(self, name: str, request: JobRequest) -> Put:
+        """Make or change the job called `name` so that it has this definition; an equal one changes nothing.
+
+        Raises `InvalidRequest` and `Conflict`.
+        """
+        _check_named(name, request)
+        request = replace(request, name=name)
+        seen = Seen()
+
+        async def put(taken: Taken) -> JobView:
+            def decide(view: JobView | None, now_ms: int) -> NewJob | Change:
+                seen.view = view
+                if view is None:
+                    return self._ingest.new_job(request, now_ms, named=True)
+                return replace_named(view, request, now_ms, taken)
+
+            return self._aftermath.of(seen, await self._store.put_named(request.tenant_id, name, decide))
+
+        view = await knowing_taken(self._store, put)
+        if seen.view is None:
+            return Put(view, PutOutcome.CREATED, request.warnings)
+        same = seen.view.job.version == view.job.version
+        return Put(view, PutOutcome.UNCHANGED if same else PutOutcome.CHANGED, request.warnings)
+
+    async def get(self, tenant_id: str, job_id: bytes) -> JobView:
+        """The job as it is now. Raises `NotFound`."""
+        view = await self._store.get_job(tenant_id, job_id)
+        if view is None:
+            raise _no_such_job(job_id)
+        return view
+
+    async def list(self, query: JobQuery) -> JobPage:
+        """A page of jobs. Raises `UnsupportedFilter` and `BadCursor`."""
+        return await self._store.list_jobs(query)
+
+    async def edit(
+        self, tenant_id: str, job_id: bytes, patch: JobPatch, if_match_version: int | None = None
+    ) -> JobView:
+        """Change the definition. Raises `NotFound`, `VersionMismatch`, `InvalidRequest` and `Conflict`."""
+
+        def decide(view: JobView, now_ms: int, taken: Taken) -> Change:
+            _match(view, if_match_version)
+            return edit(view, patched(view.job, patch), now_ms, taken)
+
+        return await self._change(tenant_id, job_id, decide)
+
+    async def pause(self, tenant_id: str, job_id: bytes, if_match_version: int | None = None) -> JobView:
+        """Hold the job. Repeatable. Raises `NotFound`, `VersionMismatch` and `Conflict`."""
+
+        def decide(view: JobView, now_ms: int, taken: Taken) -> Change:
+            _match(view, if_match_version)
+            return pause(view, now_ms, taken)
+
+        return await self._change(tenant_id, job_id, decide)
+
+    async def resume(self, tenant_id: str, job_id: bytes, if_match_version: int | None = None) -> JobView:
+        """Go on after a pause. Repeatable. Raises `NotFound`, `VersionMismatch` and `Conflict`."""
+
+        def decide(view: JobView, now_ms: int, taken: Taken) -> Change:
+            _match(view, if_match_version)
+            return resume(view, now_ms, taken)
+
+        return await self._change(tenant_id, job_id, decide)
+
+    async def cancel(self, tenant_id: str, job_id: bytes) -> JobView:
+        """End the job: no attempt of it commits after this. Repeatable. Raises `NotFound` and `Conflict`."""
+        return await self._change(tenant_id, job_id, lambda view, now_ms, _: cancel(view, now_ms))
+
+    async def delete(self, tenant_id: str, job_id: bytes) -> None:
+        """Cancel the job and take it away. Raises `NotFound`, the second time too."""
+        await self._change(tenant_id, job_id, lambda view, now_ms, _: delete(view, now_ms))
+
+    async def trigger(self, tenant_id: str, job_id: bytes, idempotency_key: str | None = None) -> Created:
+        """Run the job now, whatever its state: an INSTANT job of its own with the same target and payload.
+
+        It has the same name and a tag that names the triggered job. Raises `NotFound`.
+        """
+        job = (await self.get(tenant_id, job_id)).job
+        spec = Spec(target=job.spec.target, retry=job.spec.retry)
+        link = TRIGGERED_BY + job_id_text(job.job_id)
+        kept = tuple(tag for tag in job.tags if not tag.startswith(TRIGGERED_BY))[: TAG_COUNT - 1]
+        request = JobRequest(
+            tenant_id, job.name, ScheduleType.INSTANT, job.lane, spec, job.payload, tags=(*kept, link)
+        )
+        return await self.create(request, idempotency_key)
+
+    def preview(
+        self, expression: str, timezone: str = "UTC", start_ms: int | None = None, count: int = 5
+    ) -> Preview:
+        """The next `count` occurrences after `start_ms` (default: now). Raises `InvalidRequest`."""
+        if not 1 <= count <= PREVIEW_COUNT_MAX:
+            raise InvalidRequest([FieldProblem("count", f"must be from 1 to {PREVIEW_COUNT_MAX}")])
+        after_ms = self._clock.now_ms() if start_ms is None else start_ms
+        try:
+            return preview(expression, timezone, after_ms, count)
+        except CronError as error:
+            field = "timezone" if error.field == "timezone" else "cron_expression"
+            raise InvalidRequest([FieldProblem(field, str(error))]) from error
+
+    async def _change(
+        self, tenant_id: str, job_id: bytes, decide: Callable[[JobView, int, Taken], Change]
+    ) -> JobView:
+        seen = Seen()
+
+        async def change(taken: Taken) -> JobView:
+            def decision(view: JobView, now_ms: int) -> Change:
+                seen.view = view
+                return decide(view, now_ms, taken)
+
+            changed = await self._store.change_job(tenant_id, job_id, decision)
+            if changed is None:
+                raise _no_such_job(job_id)
+            return self._aftermath.of(seen, changed)
+
+        return await knowing_taken(self._store, change)
+
+
+def _match(view: JobView, version: int | None) -> None:
+    if version is not None and view.job.version != version:
+        raise VersionMismatch(f"the job is at version {view.job.version}, not {version}; read it again")
+
+
+def _check_named(name: str, request: JobRequest) -> None:
+    problems = []
+    if request.name not in ("", name):
+        problems.append(FieldProblem("job_name", f"differs from the name in the path ({name!r}); leave it out"))
+    if request.delay_ms is not None:
+        message = "would start anew with every put; use execute_at or run_at_epoch_ms"
+        problems.append(FieldProblem("delay_seconds", message, "conflict"))
+    if request.idempotency_key is not None:
+        message = "goes with POST only: putting by name is repeatable by itself"
+        problems.append(FieldProblem("idempotency_key", message, "conflict"))
+    if problems:
+        raise InvalidRequest(problems)
+
+
+def _no_such_job(job_id: bytes) -> NotFound:
+    return NotFound(f"there is no job {job_id_text(job_id)}")
