@@ -1,15 +1,16 @@
 """Claims: timers that are due become ledger rows.
 
 Nearly all claims are plain: the first claim of a run that may simply start. One INSERT takes them all,
-guarded by the job's state and version and by the key of the ledger; if it inserted as many rows as were asked
-for, that is the whole answer, and the next timers of recurring jobs go in with it. Whatever is not plain
-(retries, skips, overlap rules), and every batch in which a plain claim met something else, is looked at first
-and decided row by row (`claim_decisions`), all in the writer's one transaction. Example of the difference
-that makes: 500 one-offs cost one statement; 500 retries cost two.
+guarded by the job's state and version and by the key of the ledger, and is all or nothing; the next timers of
+recurring jobs go in with it. Whatever is not plain (retries, skips, overlap rules), and every batch in which
+a plain claim met something else, is looked at first and decided row by row (`claim_decisions`), all in the
+writer's one transaction. Example of the difference that makes: 500 one-offs cost one statement, 500 retries
+two.
 """
 
 from typing import Final
 
+import apsw
 import numpy as np
 
 from tickwheel.adapters.sqlite.claim_decisions import Decisions
@@ -64,7 +65,7 @@ def _is_plain(batch: Rows) -> Bools:
 
 
 def _start_plain(session: Session, worker: int, batch: Rows, now_ms: int, lease_ms: int) -> bool:
-    """Insert the rows; False if some of them met another state (the others are inserted all the same)."""
+    """Insert all the rows, or none and give False: some of them met another state."""
     rows = empty(_FIRST, len(batch))
     for name in ("job_id", "scheduled_ms", "due_ms", "gen", "fence"):
         rows[name] = batch[name]
@@ -76,7 +77,9 @@ def _start_plain(session: Session, worker: int, batch: Rows, now_ms: int, lease_
         "now_ms": now_ms,
         "lease_ms": lease_ms,
     }
-    if session.run(SQL["claim_first"], bindings) < len(batch):
+    try:
+        session.run(SQL["claim_first"], bindings)
+    except apsw.ConstraintError:
         return False
     recurring = batch[batch["flags"] & FLAG_RECURRING != 0]
     if len(recurring):

@@ -164,11 +164,9 @@ class Decisions:
     def _claim_in_flight(self, claim: Claim, seen: Seen) -> Answer:
         started = not seen.last or seen.run_state == RunState.RUNNING
         attempt = seen.attempt if started else seen.attempt + 1
-        verdict, lease_ms = ClaimVerdict.IN_FLIGHT, seen.lease_ms or 0
-        if seen.run_fence == claim.fence:  # inserted by this very batch, as a plain claim
-            self._plant_next(claim, seen)
-            verdict = ClaimVerdict.WON
-        return Answer(verdict, attempt, seen.lost_count, seen.version, seen.run_fence, lease_ms)
+        mine = seen.run_fence == claim.fence  # the same claim again, after its answer was lost
+        verdict = ClaimVerdict.WON if mine else ClaimVerdict.IN_FLIGHT
+        return Answer(verdict, attempt, seen.lost_count, seen.version, seen.run_fence, seen.lease_ms or 0)
 
     def _claim_waiting(self, claim: Claim, seen: Seen) -> Answer:
         if claim.fence <= seen.run_fence:

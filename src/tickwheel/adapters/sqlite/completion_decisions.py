@@ -29,6 +29,7 @@ CAP_REASON: Final = f"handed back without a start more than {UNSTARTED_LIMIT} ti
 _FAILURES: Final = frozenset(
     {OutcomeClass.RETRYABLE, OutcomeClass.PERMANENT, OutcomeClass.TIMEOUT, OutcomeClass.LOST}
 )
+_ENDS: Final = (RunState.SUCCEEDED, RunState.FAILED, RunState.CANCELLED, RunState.SCHEDULED)
 _REAPS: Final = (CompletionCause.REAPER, CompletionCause.DEAD_OWNER)
 _NO_NOTE: Final = AttemptNote(None, None)
 
@@ -135,7 +136,7 @@ class Endings:
         return self._wait_again(end, row, note.error)
 
     def _is_repeat(self, end: Completion, row: Row) -> bool:
-        if row.state != end.state or row.state == RunState.PAUSED:
+        if row.state != end.state or row.state not in _ENDS:
             return False
         if row.state == RunState.SCHEDULED:
             if row.due_ms != end.retry_ms:

@@ -1,16 +1,15 @@
 -- name: claim_first
--- First claims of runs that are plainly allowed to start; the caller compares the count with what it asked for.
+-- First claims of runs that are plainly allowed to start: all or none. A run that has a row violates the key; a job
+-- that is gone, not active or of another version joins nothing, which violates NOT NULL of `lane`.
 -- batch: scheduled_ms due_ms gen fence last
 INSERT INTO runs (scheduled_ms, job_id, state, fence, attempt, last, lane, listed, worker, due_ms, timer_gen,
                   armed_ms, claimed_ms, lease_ms)
-SELECT b.scheduled_ms, b.job_id, 2, b.fence, 1 - b.last, b.last, j.lane, j.flags & 4 <> 0, :worker, b.due_ms, b.gen,
+SELECT b.scheduled_ms, b.job_id, 2, b.fence, 1 - b.last, b.last, j.lane, coalesce(j.flags & 4 <> 0, 0), :worker, b.due_ms, b.gen,
        t.armed_ms, :now_ms, :lease_ms
   FROM batch AS b
- CROSS JOIN jobs AS j ON j.job_id = b.job_id AND j.state = 0 AND j.version = b.gen
+  LEFT JOIN jobs AS j ON j.job_id = b.job_id AND j.state = 0 AND j.version = b.gen
   LEFT JOIN timers AS t
     ON t.due_ms = b.due_ms AND t.job_id = b.job_id AND t.scheduled_ms = b.scheduled_ms AND t.gen = b.gen
- WHERE true
-    ON CONFLICT DO NOTHING
 
 -- name: observe
 -- What a claim has to know, per row of the batch: the job, the run, the timer.
