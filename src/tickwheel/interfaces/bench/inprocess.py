@@ -6,10 +6,9 @@ from tickwheel.config import Settings
 from tickwheel.domain.job import Target, TargetType
 from tickwheel.interfaces.bench.outcome import BenchFailed, Figures, rounded
 from tickwheel.interfaces.bench.progress import Progress
-from tickwheel.interfaces.bench.workloads import noop_target, preload
+from tickwheel.interfaces.bench.workloads import handler_target, preload
 from tickwheel.ports.clock import Clock
 from tickwheel.ports.executor import Work
-from tickwheel.ports.store import Store
 from tickwheel.wiring import (
     open_node,
     open_store,
@@ -39,24 +38,22 @@ class Sink:
         """Nothing to wait for."""
 
 
-async def _store_due_jobs(store_url: str, count: int, target: Target) -> float:
-    """Store jobs that are due already; gives jobs/s."""
+async def store_jobs(store_url: str, due_ms: Sequence[int], target: Target, bar: Progress) -> float:
+    """Store one job per due time; gives jobs/s."""
     clock, randomness = system_clock(), system_randomness()
     store = await open_store(store_url, clock)
     try:
-        await _require_empty(store)
-        due_ms = [clock.now_ms() - OVERDUE_MS + number * OVERDUE_MS // count for number in range(count)]
         began_ms = clock.monotonic_ms()
-        await preload(store, due_ms, target, clock, randomness)
-        return count / max(1, clock.monotonic_ms() - began_ms) * 1000
+        await preload(store, due_ms, target, clock, randomness, bar)
+        return len(due_ms) / max(1, clock.monotonic_ms() - began_ms) * 1000
     finally:
         await store.aclose()
 
 
-async def _require_empty(store: Store) -> None:
-    counts = await store.counts()
-    if counts.jobs or counts.waiting:
-        raise BenchFailed("the store is not empty; give a new one, so that no real job is touched")
+def _overdue(count: int) -> list[int]:
+    """Due times of the last seconds, ascending."""
+    now_ms = system_clock().now_ms()
+    return [now_ms - OVERDUE_MS + number * OVERDUE_MS // count for number in range(count)]
 
 
 async def _until(done: Callable[[], int], wanted: int, clock: Clock, bar: Progress) -> None:
@@ -71,7 +68,7 @@ async def _until(done: Callable[[], int], wanted: int, clock: Clock, bar: Progre
 
 async def throughput(store_url: str, count: int, bar: Progress) -> Figures:
     """Drain `count` due runs of a no-op handler: claim, call, commit. Rows and timelines are kept."""
-    preloaded_per_s = await _store_due_jobs(store_url, count, noop_target())
+    preloaded_per_s = await store_jobs(store_url, _overdue(count), handler_target("noop"), bar)
     settings = Settings(store=store_url, app="tickwheel.interfaces.bench.recording:handlers", log_level="warning")
     node = await open_node(settings)
     began_ms, began_cpu_ms = node.clock.monotonic_ms(), node.clock.cpu_ms()
@@ -93,9 +90,8 @@ async def throughput(store_url: str, count: int, bar: Progress) -> Figures:
 
 async def trigger(store_url: str, count: int, bar: Progress) -> Figures:
     """Due timers to committed claims, into a sink that takes everything."""
-    preloaded_per_s = await _store_due_jobs(
-        store_url, count, Target(type=TargetType.HTTP_WEBHOOK, endpoint="http://sink/")
-    )
+    target = Target(type=TargetType.HTTP_WEBHOOK, endpoint="http://sink/")
+    preloaded_per_s = await store_jobs(store_url, _overdue(count), target, bar)
     clock = system_clock()
     store = await open_store(store_url, clock)
     sink = Sink()

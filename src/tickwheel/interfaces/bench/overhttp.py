@@ -1,6 +1,5 @@
 """Benchmarks through the front door: a server in its own process, jobs over HTTP, times noted by its handlers."""
 
-import http.client
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -11,7 +10,7 @@ from tickwheel.domain.columns import Ints
 from tickwheel.interfaces.bench.outcome import BenchFailed, Figures, lateness_figures, rounded
 from tickwheel.interfaces.bench.poster import handler_jobs, post_all
 from tickwheel.interfaces.bench.progress import Progress
-from tickwheel.interfaces.bench.server import BenchServer
+from tickwheel.interfaces.bench.server import BenchServer, wait_until_quiet
 from tickwheel.interfaces.bench.workloads import PAYLOAD
 from tickwheel.wiring import system_clock
 
@@ -20,7 +19,6 @@ CONNECTIONS = 4
 SLICE_MS = 100
 LEAD_MS = 2_000
 """Jobs are created this long before they are due."""
-SETTLE_LIMIT_S = 60
 
 
 def ingest(store: str, folder: Path, *, jobs: int, batch: int, bar: Progress) -> Figures:
@@ -68,10 +66,11 @@ def burst(store: str, folder: Path, *, jobs: int, bar: Progress) -> Figures:
         if clock.now_ms() > due_ms - 1_000:
             raise BenchFailed("the machine is too slow to create that many jobs ahead of time")
         _wait(lambda: clock.now_ms() > due_ms + 2_000)
-        _wait_until_quiet(server)
+        wait_until_quiet(server.port)
     lateness_ms = _lateness(server, created)
-    figures = lateness_figures(lateness_ms)
-    return {"jobs": created, **figures, "drained_ms": int(lateness_ms.max())}
+    drained_ms = max(1, int(lateness_ms.max()))
+    rate = rounded(created / drained_ms * 1000)
+    return {"jobs": created, **lateness_figures(lateness_ms), "drained_ms": drained_ms, "runs_per_s": rate}
 
 
 def _lateness(server: BenchServer, created: int) -> Ints:
@@ -86,24 +85,3 @@ def _wait(over: Callable[[], bool]) -> None:
     waited = threading.Event()
     while not over():
         waited.wait(0.05)
-
-
-def _wait_until_quiet(server: BenchServer) -> None:
-    """Until no timer of the bench is due any more."""
-    waited = threading.Event()
-    for _ in range(SETTLE_LIMIT_S * 10):
-        connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=10)
-        connection.request("GET", "/metrics")
-        text = connection.getresponse().read().decode()
-        connection.close()
-        values = dict(line.rsplit(" ", 1) for line in text.splitlines() if line and line[0] != "#")
-        busy = (
-            "tickwheel_armed_timers",
-            "tickwheel_uncommitted_completions",
-            'tickwheel_in_flight{kind="handler"}',
-        )
-        backlog = sum(float(value) for name, value in values.items() if name.startswith("tickwheel_backlog"))
-        if backlog == 0 and all(float(values[name]) == 0 for name in busy):
-            return
-        waited.wait(0.1)
-    raise BenchFailed(f"the server was still busy after {SETTLE_LIMIT_S} s")

@@ -1,5 +1,6 @@
 """A `tickwheel serve` in a process of its own, as a user runs it."""
 
+import http.client
 import os
 import secrets
 import signal
@@ -19,6 +20,7 @@ from tickwheel.interfaces.bench.outcome import BenchFailed
 APP = "tickwheel.interfaces.bench.recording:handlers"
 START_LIMIT_S = 60
 STOP_LIMIT_S = 60
+SETTLE_LIMIT_S = 120
 POLL_S = 0.01
 
 
@@ -83,6 +85,29 @@ class BenchServer:
             except OSError:
                 waited.wait(POLL_S)
         raise BenchFailed(f"the server did not listen within {START_LIMIT_S} s")
+
+
+def wait_until_quiet(port: int, armed: int = 0) -> None:
+    """Until nothing is due or running any more and just `armed` timers are left in the wheel."""
+    waited = threading.Event()
+    for _ in range(SETTLE_LIMIT_S * 10):
+        values = _metrics(port)
+        backlog = sum(number for name, number in values.items() if name.startswith("tickwheel_backlog"))
+        running = sum(number for name, number in values.items() if name.startswith("tickwheel_in_flight"))
+        uncommitted = values["tickwheel_uncommitted_completions"]
+        if backlog == running == uncommitted == 0 and values["tickwheel_armed_timers"] == armed:
+            return
+        waited.wait(0.1)
+    raise BenchFailed(f"the server was still busy after {SETTLE_LIMIT_S} s")
+
+
+def _metrics(port: int) -> dict[str, float]:
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+    connection.request("GET", "/metrics")
+    text = connection.getresponse().read().decode()
+    connection.close()
+    lines = (line.rsplit(" ", 1) for line in text.splitlines() if line and line[0] != "#")
+    return {name: float(number) for name, number in lines}
 
 
 def _free_port() -> int:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from tickwheel.domain.ids import SHARD_COUNT, make_job_id
 from tickwheel.domain.job import Job, Lane, ScheduleType, Spec, Target, TargetType
+from tickwheel.interfaces.bench.progress import Progress
 from tickwheel.ports.clock import Clock, Randomness
 from tickwheel.ports.store import FirstTimer, NewJob, Store
 
@@ -11,9 +12,9 @@ PAYLOAD = '{"order_id":"ord-8812","note":"' + "x" * 160 + '"}'
 INSERT_JOBS = 5_000
 
 
-def noop_target() -> Target:
-    """A handler that does nothing."""
-    return Target(type=TargetType.HANDLER, name="noop")
+def handler_target(name: str) -> Target:
+    """One of the handlers in `recording`."""
+    return Target(type=TargetType.HANDLER, name=name)
 
 
 def make_jobs(due_ms: Sequence[int], target: Target, clock: Clock, randomness: Randomness) -> list[NewJob]:
@@ -46,8 +47,10 @@ def make_jobs(due_ms: Sequence[int], target: Target, clock: Clock, randomness: R
 
 
 async def preload(
-    store: Store, due_ms: Sequence[int], target: Target, clock: Clock, randomness: Randomness
+    store: Store, due_ms: Sequence[int], target: Target, clock: Clock, randomness: Randomness, bar: Progress
 ) -> None:
     """Store one job per due time."""
     for start in range(0, len(due_ms), INSERT_JOBS):
-        await store.insert_jobs(make_jobs(due_ms[start : start + INSERT_JOBS], target, clock, randomness))
+        part = due_ms[start : start + INSERT_JOBS]
+        await store.insert_jobs(make_jobs(part, target, clock, randomness))
+        bar.update(len(part))

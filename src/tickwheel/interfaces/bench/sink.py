@@ -1,0 +1,73 @@
+"""A receiver of webhooks in a process of its own: answers 204 and notes when each request came.
+
+`python -m tickwheel.interfaces.bench.sink FILE` prints its port and, when it is told to end, writes one pair of 64-bit
+integers per request (scheduled ms, received ms) to FILE.
+"""
+
+import asyncio
+import signal
+import sys
+from array import array
+from datetime import datetime
+from pathlib import Path
+
+import httptools
+
+from tickwheel.wiring import system_clock
+
+ANSWER = b"HTTP/1.1 204 No Content\r\n\r\n"
+
+
+class Receiver(asyncio.Protocol):
+    """One connection."""
+
+    def __init__(self, calls: "array[int]") -> None:
+        self._calls = calls
+        self._parser = httptools.HttpRequestParser(self)
+        self._scheduled_ms = 0
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        self._parser.feed_data(data)
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Called by the parser."""
+        if name.lower() == b"x-scheduled-at":
+            self._scheduled_ms = round(datetime.fromisoformat(value.decode()).timestamp() * 1000)
+
+    def on_message_complete(self) -> None:
+        """Called by the parser."""
+        self._calls.append(self._scheduled_ms)
+        self._calls.append(_clock.now_ms())
+        self._transport.write(ANSWER)
+
+
+_clock = system_clock()
+
+
+async def main(path: Path) -> None:
+    """Serve until SIGTERM."""
+    loop, calls, over = asyncio.get_running_loop(), array("q"), asyncio.Event()
+    loop.add_signal_handler(signal.SIGTERM, over.set)
+    server = await loop.create_server(lambda: Receiver(calls), "127.0.0.1", 0, backlog=4096)
+    sys.stdout.write(f"{server.sockets[0].getsockname()[1]}\n")
+    sys.stdout.flush()
+    await over.wait()
+    path.write_bytes(calls.tobytes())
+
+
+def run(path: Path) -> None:
+    """On uvloop where there is one."""
+    try:
+        import uvloop
+    except ImportError:
+        asyncio.run(main(path))
+    else:
+        uvloop.run(main(path))
+
+
+if __name__ == "__main__":
+    run(Path(sys.argv[1]))

@@ -1,0 +1,68 @@
+"""Webhooks to a receiver in a process of its own: as fast as they go, or spread over a while."""
+
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import numpy as np
+
+from tickwheel.domain.columns import Ints
+from tickwheel.interfaces.bench.outcome import BenchFailed, Figures, lateness_figures, rounded
+from tickwheel.interfaces.bench.poster import post_all, webhook_jobs
+from tickwheel.interfaces.bench.progress import Progress
+from tickwheel.interfaces.bench.server import BenchServer, wait_until_quiet
+from tickwheel.interfaces.bench.workloads import PAYLOAD
+from tickwheel.wiring import system_clock
+
+BATCH = 1_000
+CONNECTIONS = 4
+
+
+class Sink:
+    """The receiver's process."""
+
+    def __init__(self, folder: Path) -> None:
+        self._path = folder / "received.bin"
+        command = [sys.executable, "-m", "tickwheel.interfaces.bench.sink", str(self._path)]
+        self._process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)  # noqa: S603 - our own
+        assert self._process.stdout is not None
+        self.endpoint = f"http://127.0.0.1:{int(self._process.stdout.readline())}/hook"
+
+    def received(self) -> tuple[Ints, Ints]:
+        """End it; (scheduled ms, received ms) of every request."""
+        self._process.send_signal(signal.SIGTERM)
+        self._process.wait(30)
+        assert self._process.stdout is not None
+        self._process.stdout.close()
+        noted = np.frombuffer(self._path.read_bytes(), dtype=np.int64).reshape(-1, 2)
+        return noted[:, 0], noted[:, 1]
+
+
+def webhooks(store: str, folder: Path, *, jobs: int, seconds: int, bar: Progress) -> Figures:
+    """`jobs` webhooks spread evenly over `seconds`; 0 makes all of them due at one instant."""
+    clock, sink = system_clock(), Sink(folder)
+    try:
+        with BenchServer(store, folder) as server:
+            first_ms = clock.now_ms() + 3_000 + jobs // 10
+            due = (first_ms + np.arange(jobs) * seconds * 1000 // jobs).tolist()
+            parts = [due[start : start + BATCH] for start in range(0, jobs, BATCH)]
+            bodies = (webhook_jobs(sink.endpoint, part, PAYLOAD) for part in parts)
+            created = post_all(server.port, bodies, connections=CONNECTIONS, on_sent=bar.update)
+            if clock.now_ms() > first_ms - 500:
+                raise BenchFailed("the machine is too slow to create that many jobs ahead of time")
+            threading.Event().wait((due[-1] - clock.now_ms()) / 1000 + 1)
+            wait_until_quiet(server.port)
+    finally:
+        scheduled_ms, received_ms = sink.received()
+    if len(received_ms) != created or len(np.unique(received_ms)) == 0:
+        raise BenchFailed(f"{created} jobs were created and {len(received_ms)} webhooks arrived")
+    took_ms = int(received_ms.max()) - first_ms
+    figures = lateness_figures(received_ms - scheduled_ms)
+    return {
+        "jobs": created,
+        "delivered": len(received_ms),
+        "runs_per_s": rounded(created / took_ms * 1000),
+        **figures,
+    }

@@ -1,0 +1,166 @@
+"""`tickwheel bench`: measure this machine."""
+
+import asyncio
+import functools
+import sys
+import tempfile
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import click
+import msgspec
+
+from tickwheel.domain.errors import TickwheelError
+from tickwheel.interfaces.bench import inprocess, memory, overhttp, startup, webhooks
+from tickwheel.interfaces.bench.outcome import BenchFailed, Figures
+from tickwheel.interfaces.bench.progress import Progress, progress
+from tickwheel.interfaces.cli.failures import Failure, failure_of
+
+STORE_HELP: Final = "An empty store to measure (default: SQLite in a temporary folder)."
+SMOKE_HELP: Final = "As small as it gets: shows that the benchmark works."
+Measure = Callable[[str, Path, Progress], Figures | Coroutine[Any, Any, Figures]]
+
+
+class Options(NamedTuple):
+    """What every benchmark takes."""
+
+    store: str | None
+    as_json: bool
+    smoke: bool
+
+    def run(self, label: str, steps: int, measure: Measure) -> None:
+        """Measure with a progress bar and print the figures, the JSON line last."""
+        with tempfile.TemporaryDirectory() as folder:
+            url = self.store or f"sqlite:{Path(folder) / 'bench.db'}"
+            try:
+                with progress(label, steps, quiet=self.as_json) as bar:
+                    outcome = measure(url, Path(folder), bar)
+                    figures = outcome if isinstance(outcome, dict) else _on_loop(outcome)
+            except BenchFailed as error:
+                raise Failure([f"the benchmark failed: {error}"]) from None
+            except TickwheelError as error:
+                raise failure_of(error) from None
+        if not self.as_json:
+            for name, value in figures.items():
+                click.echo(f"  {name:22} {value if isinstance(value, str) else format(value, ',')}", err=True)
+        click.echo(msgspec.json.encode(figures).decode())
+
+
+def _on_loop(work: Coroutine[Any, Any, Figures]) -> Figures:
+    if sys.platform == "win32":
+        return asyncio.run(work)
+    import uvloop
+
+    return uvloop.run(work)
+
+
+def _common(command: Callable[..., None]) -> Callable[..., None]:
+    """Gather the options of every benchmark into one argument."""
+
+    @click.option("--store", metavar="URL", help=STORE_HELP)
+    @click.option("--json", "as_json", is_flag=True, help="Only the JSON line.")
+    @click.option("--smoke", is_flag=True, help=SMOKE_HELP)
+    @functools.wraps(command)
+    def gathered(store: str | None, as_json: bool, smoke: bool, **given: Any) -> None:
+        command(Options(store, as_json, smoke), **given)
+
+    return gathered
+
+
+def _count(name: str, default: int, text: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    return click.option(f"--{name}", type=click.IntRange(min=0), default=default, show_default=True, help=text)
+
+
+@click.group()
+def bench() -> None:
+    """Measure this installation on this machine.
+
+    Each benchmark checks its own result and ends with one line of JSON. Give it a quiet machine and repeat it: the
+    figures of a busy one mean little.
+    """
+
+
+@bench.command()
+@_count("jobs", 200_000, "How many to create.")
+@_count("batch", 1_000, "Jobs per request.")
+@_common
+def ingest(options: Options, jobs: int, batch: int) -> None:
+    """Create jobs over HTTP in batches, each one durable commit."""
+    jobs, batch = (200, 100) if options.smoke else (jobs, batch)
+    options.run(
+        "ingest", jobs, lambda url, folder, bar: overhttp.ingest(url, folder, jobs=jobs, batch=batch, bar=bar)
+    )
+
+
+@bench.command()
+@_count("jobs", 200_000, "How many timers are due.")
+@_common
+def trigger(options: Options, jobs: int) -> None:
+    """Due timers to committed claims, into a sink that takes everything."""
+    jobs = 500 if options.smoke else jobs
+    options.run("trigger", 2 * jobs, lambda url, _, bar: inprocess.trigger(url, jobs, bar))
+
+
+@bench.command()
+@_count("jobs", 200_000, "How many runs are due.")
+@_common
+def throughput(options: Options, jobs: int) -> None:
+    """Drain due runs of a handler that does nothing: claim, call, commit; history is kept."""
+    jobs = 500 if options.smoke else jobs
+    options.run("throughput", 2 * jobs, lambda url, _, bar: inprocess.throughput(url, jobs, bar))
+
+
+@bench.command()
+@_count("rate", 500, "Jobs per second.")
+@_count("seconds", 60, "For how long.")
+@_common
+def lateness(options: Options, rate: int, seconds: int) -> None:
+    """A steady rate of jobs over HTTP; how late their handlers start."""
+    rate, seconds = (100, 1) if options.smoke else (rate, seconds)
+    options.run(
+        "lateness",
+        rate * seconds,
+        lambda url, folder, bar: overhttp.lateness(url, folder, rate=rate, seconds=seconds, bar=bar),
+    )
+
+
+@bench.command()
+@_count("jobs", 20_000, "How many are due at once.")
+@_common
+def burst(options: Options, jobs: int) -> None:
+    """Many jobs due in the same instant: how late they start, and how long it takes."""
+    jobs = 200 if options.smoke else jobs
+    options.run("burst", jobs, lambda url, folder, bar: overhttp.burst(url, folder, jobs=jobs, bar=bar))
+
+
+@bench.command(name="webhooks")
+@_count("jobs", 30_000, "How many to send.")
+@_count("seconds", 0, "Spread over; 0 = all due at one instant.")
+@_common
+def webhooks_command(options: Options, jobs: int, seconds: int) -> None:
+    """Webhooks to a receiver in a process of its own."""
+    jobs, seconds = (200, 0) if options.smoke else (jobs, seconds)
+    options.run(
+        "webhooks",
+        jobs,
+        lambda url, folder, bar: webhooks.webhooks(url, folder, jobs=jobs, seconds=seconds, bar=bar),
+    )
+
+
+@bench.command(name="startup")
+@_count("jobs", 1_000_000, "Jobs due within the hour.")
+@_common
+def startup_command(options: Options, jobs: int) -> None:
+    """From the start of a server to its first call, with many jobs due within the hour."""
+    jobs = 500 if options.smoke else jobs
+    options.run("startup", jobs, lambda url, folder, bar: startup.startup(url, folder, jobs=jobs, bar=bar))
+
+
+@bench.command(name="memory")
+@_count("timers", 5_000_000, "How many to arm.")
+@_common
+def memory_command(options: Options, timers: int) -> None:
+    """Memory per armed timer (needs no store)."""
+    timers = 10_000 if options.smoke else timers
+    options.run("memory", timers, lambda url, folder, bar: memory.memory(timers=timers, bar=bar))
