@@ -1,7 +1,7 @@
 """A receiver of webhooks in a process of its own: answers 204 and notes when each request came.
 
-`python -m tickwheel.interfaces.bench.sink FILE` prints its port and, when it is told to end, writes one pair of 64-bit
-integers per request (scheduled ms, received ms) to FILE.
+`python -m tickwheel.interfaces.bench.sink FILE` prints its port and, when it is told to end, writes one pair of
+64-bit integers per request (scheduled ms, received ms) to FILE.
 """
 
 import asyncio
@@ -48,25 +48,26 @@ class Receiver(asyncio.Protocol):
 _clock = system_clock()
 
 
-async def main(path: Path) -> None:
+async def serve(calls: "array[int]") -> None:
     """Serve until SIGTERM."""
-    loop, calls, over = asyncio.get_running_loop(), array("q"), asyncio.Event()
+    loop, over = asyncio.get_running_loop(), asyncio.Event()
     loop.add_signal_handler(signal.SIGTERM, over.set)
     server = await loop.create_server(lambda: Receiver(calls), "127.0.0.1", 0, backlog=4096)
     sys.stdout.write(f"{server.sockets[0].getsockname()[1]}\n")
     sys.stdout.flush()
     await over.wait()
-    path.write_bytes(calls.tobytes())
 
 
 def run(path: Path) -> None:
     """On uvloop where there is one."""
+    calls = array("q")
     try:
         import uvloop
     except ImportError:
-        asyncio.run(main(path))
+        asyncio.run(serve(calls))
     else:
-        uvloop.run(main(path))
+        uvloop.run(serve(calls))
+    path.write_bytes(calls.tobytes())
 
 
 if __name__ == "__main__":
