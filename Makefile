@@ -89,7 +89,7 @@ bench: $(RUN_STAMP) ## run the benchmarks at full size on SQLite, one JSON line 
 
 .PHONY: chaos
 chaos: $(DEV_STAMP) ## run the crash test in its long form: real processes, many kill -9
-	@TICKWHEEL_CHAOS=long $(BIN)/python -m pytest -n 0 --timeout 3600 tests/faults $(ARGS)
+	@$(BIN)/python -m tests.acceptance.crash $(ARGS)
 
 ##@ Change it
 
