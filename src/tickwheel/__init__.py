@@ -1,1 +1,162 @@
-"""Tickwheel: a self-hosted job scheduler that fires on time and never loses a job."""
+"""Tickwheel: schedule jobs, and run them on time.
+
+Names are loaded when they are used: importing this package loads no database driver and no network library.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tickwheel.adapters.handlers.registry import (
+        Fail,
+        HandlerContext,
+        Handlers,
+        Retry,
+        Snooze,
+        default_handlers,
+    )
+    from tickwheel.domain.errors import (
+        BadCursor,
+        Conflict,
+        FieldProblem,
+        IdempotencyConflict,
+        InvalidRequest,
+        NotFound,
+        OutcomeUnknown,
+        Overloaded,
+        StoreUnavailable,
+        TickwheelError,
+        UnsupportedFilter,
+        VersionMismatch,
+    )
+    from tickwheel.interfaces.client.asynchronous import AsyncClient
+    from tickwheel.interfaces.client.blocking import Client
+    from tickwheel.interfaces.client.errors import (
+        RequestRefused,
+        RequestTimedOut,
+        ServerUnreachable,
+        Unauthorized,
+        UnexpectedAnswer,
+        WaitTimedOut,
+    )
+    from tickwheel.interfaces.client.job_fields import EditFields, JobFields
+    from tickwheel.interfaces.client.models import (
+        Attempt,
+        BatchResult,
+        CreatedJob,
+        DeadLetter,
+        DeadLetterPage,
+        Job,
+        JobPage,
+        Preview,
+        Redriven,
+        RefusedJob,
+        Run,
+        RunPage,
+    )
+
+    handler = default_handlers.handler
+
+_REGISTRY = "tickwheel.adapters.handlers.registry"
+_CLIENT = "tickwheel.interfaces.client"
+_PLACES = {
+    _REGISTRY: ("Fail", "HandlerContext", "Handlers", "Retry", "Snooze"),
+    "tickwheel.domain.errors": (
+        "BadCursor",
+        "Conflict",
+        "FieldProblem",
+        "IdempotencyConflict",
+        "InvalidRequest",
+        "NotFound",
+        "OutcomeUnknown",
+        "Overloaded",
+        "StoreUnavailable",
+        "TickwheelError",
+        "UnsupportedFilter",
+        "VersionMismatch",
+    ),
+    f"{_CLIENT}.asynchronous": ("AsyncClient",),
+    f"{_CLIENT}.blocking": ("Client",),
+    f"{_CLIENT}.errors": (
+        "RequestRefused",
+        "RequestTimedOut",
+        "ServerUnreachable",
+        "Unauthorized",
+        "UnexpectedAnswer",
+        "WaitTimedOut",
+    ),
+    f"{_CLIENT}.job_fields": ("EditFields", "JobFields"),
+    f"{_CLIENT}.models": (
+        "Attempt",
+        "BatchResult",
+        "CreatedJob",
+        "DeadLetter",
+        "DeadLetterPage",
+        "Job",
+        "JobPage",
+        "Preview",
+        "Redriven",
+        "RefusedJob",
+        "Run",
+        "RunPage",
+    ),
+}
+_MODULE_OF = {name: module for module, names in _PLACES.items() for name in names}
+
+__all__ = [
+    "AsyncClient",
+    "Attempt",
+    "BadCursor",
+    "BatchResult",
+    "Client",
+    "Conflict",
+    "CreatedJob",
+    "DeadLetter",
+    "DeadLetterPage",
+    "EditFields",
+    "Fail",
+    "FieldProblem",
+    "HandlerContext",
+    "Handlers",
+    "IdempotencyConflict",
+    "InvalidRequest",
+    "Job",
+    "JobFields",
+    "JobPage",
+    "NotFound",
+    "OutcomeUnknown",
+    "Overloaded",
+    "Preview",
+    "Redriven",
+    "RefusedJob",
+    "RequestRefused",
+    "RequestTimedOut",
+    "Retry",
+    "Run",
+    "RunPage",
+    "ServerUnreachable",
+    "Snooze",
+    "StoreUnavailable",
+    "TickwheelError",
+    "Unauthorized",
+    "UnexpectedAnswer",
+    "UnsupportedFilter",
+    "VersionMismatch",
+    "WaitTimedOut",
+    "handler",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "handler":
+        value = import_module(_REGISTRY).default_handlers.handler
+    elif name in _MODULE_OF:
+        value = getattr(import_module(_MODULE_OF[name]), name)
+    else:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return __all__

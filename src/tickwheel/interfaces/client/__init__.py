@@ -1,0 +1,1 @@
+"""The Python clients: a blocking one and one for asyncio. `import tickwheel` gives both."""

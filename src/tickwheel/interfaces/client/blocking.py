@@ -1,0 +1,167 @@
+"""The blocking client."""
+
+import threading
+from collections.abc import Iterable, Sequence
+from types import TracebackType
+from typing import Self, TypeVar, Unpack
+
+from tickwheel.interfaces.client import calls
+from tickwheel.interfaces.client.batches import schedule_all
+from tickwheel.interfaces.client.flow import Flow, Outcome, Send, exchange
+from tickwheel.interfaces.client.job_fields import EditFields, JobFields
+from tickwheel.interfaces.client.models import (
+    BatchResult,
+    CreatedJob,
+    DeadLetterPage,
+    Health,
+    Job,
+    JobPage,
+    Preview,
+    Redriven,
+    Run,
+    RunBrief,
+    RunPage,
+)
+from tickwheel.interfaces.client.queries import JobFilters, PageFields, PreviewFields
+from tickwheel.interfaces.client.transport import DEFAULT_TIMEOUT_SECONDS, DEFAULT_URL, Transport
+from tickwheel.interfaces.client.waiting import wait_for
+
+T = TypeVar("T")
+
+
+class Client:
+    """Talks to a Tickwheel server. Any number of threads may use one; each keeps its own connection.
+
+    `url` may carry a base path. `tenant_id` is used for everything that names no other. `timeout_seconds` bounds
+    each request. Errors are `TickwheelError`s; a request is sent again where that can help and does no harm.
+    """
+
+    def __init__(
+        self,
+        url: str = DEFAULT_URL,
+        *,
+        token: str | None = None,
+        tenant_id: str | None = None,
+        timeout_seconds: float = DEFAULT_TIMEOUT_SECONDS,
+        ca_file: str | None = None,
+    ) -> None:
+        self._tenant_id = tenant_id
+        self._transport = Transport(url, token=token, timeout_ms=int(timeout_seconds * 1000), ca_file=ca_file)
+        self._closed = threading.Event()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close this thread's connection. Pauses between repetitions end."""
+        self._closed.set()
+        self._transport.close()
+
+    def schedule(self, job: JobFields | None = None, /, **fields: Unpack[JobFields]) -> CreatedJob:
+        """Create a job; it is on disk when this returns. Sent again by itself if the connection breaks.
+
+        `client.schedule(handler="send_email", payload={"to": "ada@example.org"}, delay_seconds=60)`
+        """
+        return self._run(exchange(calls.create_job({**(job or {}), **fields}, self._tenant_id)))
+
+    def put(self, name: str, /, **fields: Unpack[JobFields]) -> Job:
+        """Create or replace the job of that name: for programs that declare their jobs at every start."""
+        return self._run(exchange(calls.put_job(name, fields, self._tenant_id)))
+
+    def get(self, job_id: str) -> Job:
+        """The job, with its next and last run."""
+        return self._run(exchange(calls.get_job(job_id, self._tenant_id)))
+
+    def list(self, **filters: Unpack[JobFilters]) -> JobPage:
+        """A page of jobs; go on with `cursor=page.next_cursor` until that is None."""
+        return self._run(exchange(calls.list_jobs(self._tenant_id, filters)))
+
+    def edit(self, job_id: str, /, *, if_version: int | None = None, **fields: Unpack[EditFields]) -> Job:
+        """Change what is named; `if_version`: only if the job still has that version."""
+        return self._run(exchange(calls.edit_job(job_id, fields, self._tenant_id, if_version)))
+
+    def cancel(self, job_id: str) -> None:
+        """End the job for good, with everything of it that waits or runs."""
+        return self._run(exchange(calls.cancel_job(job_id, self._tenant_id)))
+
+    def pause(self, job_id: str) -> Job:
+        """Let nothing of it start until `resume`."""
+        return self._run(exchange(calls.pause_job(job_id, self._tenant_id)))
+
+    def resume(self, job_id: str) -> Job:
+        """Go on with the next occurrence."""
+        return self._run(exchange(calls.resume_job(job_id, self._tenant_id)))
+
+    def trigger(self, job_id: str) -> RunBrief:
+        """One more run, now, beside the schedule. Never sent twice by itself."""
+        return self._run(exchange(calls.trigger_job(job_id, self._tenant_id)))
+
+    def delete(self, job_id: str) -> None:
+        """Cancel it and forget the definition."""
+        return self._run(exchange(calls.delete_job(job_id, self._tenant_id)))
+
+    def list_runs(self, job_id: str, **page: Unpack[PageFields]) -> RunPage:
+        """A page of the job's runs, latest first."""
+        return self._run(exchange(calls.list_runs(job_id, self._tenant_id, page)))
+
+    def get_run(self, run_id: str) -> Run:
+        """The run, with every recorded attempt."""
+        return self._run(exchange(calls.get_run(run_id, self._tenant_id)))
+
+    def cancel_run(self, run_id: str) -> None:
+        """End this run; its job goes on."""
+        return self._run(exchange(calls.cancel_run(run_id, self._tenant_id)))
+
+    def list_dead_letters(self, **page: Unpack[PageFields]) -> DeadLetterPage:
+        """A page of runs that are out of attempts, newest first."""
+        return self._run(exchange(calls.list_dead_letters(self._tenant_id, page)))
+
+    def redrive(self, run_ids: Sequence[str]) -> Redriven:
+        """Run these dead letters again, with all their attempts anew."""
+        return self._run(exchange(calls.redrive(run_ids, self._tenant_id)))
+
+    def redrive_all(self) -> Redriven:
+        """Run all dead letters again."""
+        return self._run(exchange(calls.redrive(None, self._tenant_id)))
+
+    def delete_dead_letter(self, run_id: str) -> None:
+        """Remove it from the queue; the run stays FAILED."""
+        return self._run(exchange(calls.delete_dead_letter(run_id, self._tenant_id)))
+
+    def preview(self, cron_expression: str, **question: Unpack[PreviewFields]) -> Preview:
+        """When the expression fires, with notes about clock changes."""
+        return self._run(exchange(calls.preview_schedule({"cron_expression": cron_expression, **question})))
+
+    def health(self) -> Health:
+        """Who answers."""
+        return self._run(exchange(calls.health()))
+
+    def schedule_many(self, jobs: Iterable[JobFields]) -> BatchResult:
+        """Create many jobs, thousands per commit; one result per job, in order. A bad one fails no other."""
+        return self._run(schedule_all(jobs, self._tenant_id))
+
+    def wait_for(self, run_or_job_id: str, *, timeout_seconds: float = 60.0) -> Run:
+        """The run once it has ended, well or not; of a recurring job, the first that ends from now on.
+
+        Raises `WaitTimedOut`; `NotFound` when the job ends without a further run.
+        """
+        return self._run(wait_for(run_or_job_id, self._tenant_id, int(timeout_seconds * 1000)))
+
+    def _run(self, flow: Flow[T]) -> T:
+        outcome: Outcome = None
+        while True:
+            try:
+                step = flow.send(outcome)
+            except StopIteration as done:
+                result: T = done.value
+                return result
+            if isinstance(step, Send):
+                outcome = self._transport.send(step.call)
+            else:
+                self._closed.wait(step.length_ms / 1000)
+                outcome = None

@@ -1,0 +1,240 @@
+"""What the API answers, as typed values.
+
+Names are those of the API, instants are `datetime` in UTC. Fields that a newer server adds are ignored, so an
+older client keeps working.
+"""
+
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from tickwheel.domain.errors import FieldProblem
+
+
+class CreatedJob(msgspec.Struct, frozen=True, kw_only=True):
+    """A job that is on disk. `replayed`: an earlier request with the same idempotency key made it."""
+
+    job_id: str
+    tenant_id: str
+    status: str
+    schedule_type: str
+    next_run_time_epoch_ms: int | None
+    next_run_time_iso: datetime | None
+    created_at: datetime
+    warnings: tuple[str, ...] = ()
+    replayed: bool = False
+
+
+class RefusedJob(msgspec.Struct, frozen=True, kw_only=True):
+    """An item of a batch that was not created, with every problem named."""
+
+    code: str
+    detail: str
+    errors: tuple[FieldProblem, ...] = ()
+
+
+class BatchResult(msgspec.Struct, frozen=True, kw_only=True):
+    """One result per item, in the order given."""
+
+    results: tuple[CreatedJob | RefusedJob, ...]
+
+    @property
+    def created(self) -> tuple[CreatedJob, ...]:
+        """The jobs that exist now, replayed ones too."""
+        return tuple(result for result in self.results if isinstance(result, CreatedJob))
+
+    @property
+    def refused(self) -> tuple[tuple[int, RefusedJob], ...]:
+        """(index of the item, why) of those that were not created."""
+        return tuple((i, result) for i, result in enumerate(self.results) if isinstance(result, RefusedJob))
+
+
+class Target(msgspec.Struct, frozen=True, kw_only=True):
+    """What a job calls; header values are redacted."""
+
+    type: str
+    endpoint: str | None = None
+    method: str | None = None
+    timeout_seconds: float | None = None
+    headers: dict[str, str] | None = None
+    name: str | None = None
+
+
+class RetryPolicy(msgspec.Struct, frozen=True, kw_only=True):
+    """The effective policy; `max_retries: 3` means four attempts."""
+
+    max_retries: int
+    initial_interval_sec: float
+    backoff_multiplier: float
+    max_interval_sec: float
+
+
+class CatchUp(msgspec.Struct, frozen=True, kw_only=True):
+    """What happens to missed occurrences."""
+
+    policy: str
+    max: int
+
+
+class RunBrief(msgspec.Struct, frozen=True, kw_only=True):
+    """A run, in short."""
+
+    run_id: str
+    scheduled_at: datetime
+    status: str
+
+
+class Job(msgspec.Struct, frozen=True, kw_only=True):
+    """A job: definition, status, next and last run. `version` is what `if_version` compares."""
+
+    job_id: str
+    tenant_id: str
+    status: str
+    schedule_type: str
+    priority: str
+    target: Target
+    retry_policy: RetryPolicy
+    version: int
+    created_at: datetime
+    updated_at: datetime | None
+    job_name: str | None
+    payload: Any
+    tags: tuple[str, ...]
+    idempotency_key: str | None
+    execute_at: datetime | None
+    cron_expression: str | None
+    timezone: str | None
+    start_at: datetime | None
+    end_at: datetime | None
+    catch_up: CatchUp | None
+    overlap: str | None
+    deadline_seconds: float | None
+    next_run_time_epoch_ms: int | None
+    next_run_time_iso: datetime | None
+    last_run: RunBrief | None
+    current_attempt: int
+    current_lease_worker_id: str | None
+    last_heartbeat_at: datetime | None
+    fencing_token: int | None
+
+
+class Timeline(msgspec.Struct, frozen=True, kw_only=True):
+    """When a run passed each station. `lateness_ms`: how long after its instant the first attempt began."""
+
+    armed: datetime | None
+    claimed: datetime | None
+    dispatched: datetime | None
+    started: datetime | None
+    finished: datetime | None
+    lateness_ms: int | None
+
+
+class Attempt(msgspec.Struct, frozen=True, kw_only=True):
+    """One try of a run."""
+
+    attempt: int
+    fencing_token: int
+    worker_id: str
+    outcome: str
+    started_at: datetime | None
+    finished_at: datetime | None
+    http_status: int | None
+    error: str | None
+    excerpt: str | None
+
+
+class Run(msgspec.Struct, frozen=True, kw_only=True):
+    """One occurrence of a job. `attempts` is filled by reading one run, not in lists."""
+
+    run_id: str
+    job_id: str
+    tenant_id: str
+    status: str
+    scheduled_at: datetime
+    priority: str
+    attempt: int
+    fencing_token: int | None
+    worker_id: str | None
+    skip_reason: str | None
+    lost_count: int
+    retry_at: datetime | None
+    http_status: int | None
+    error: str | None
+    timeline: Timeline
+    attempts: tuple[Attempt, ...] = ()
+
+    @property
+    def ended(self) -> bool:
+        """Whether it is over: nothing but a redrive changes it any more."""
+        return self.status in ENDED
+
+    @property
+    def succeeded(self) -> bool:
+        """Whether it ended well."""
+        return self.status == "SUCCEEDED"
+
+
+ENDED = frozenset({"SUCCEEDED", "FAILED", "CANCELLED", "SKIPPED"})
+"""Statuses of runs that are over."""
+
+
+class DeadLetter(msgspec.Struct, frozen=True, kw_only=True):
+    """A run that is out of attempts."""
+
+    run_id: str
+    job_id: str
+    tenant_id: str
+    job_name: str | None
+    scheduled_at: datetime
+    failed_at: datetime
+    attempts: int
+    cause: str
+    error: str | None
+    http_status: int | None
+
+
+class JobPage(msgspec.Struct, frozen=True, kw_only=True):
+    """A page of jobs; `next_cursor` is None on the last one."""
+
+    jobs: tuple[Job, ...]
+    next_cursor: str | None
+
+
+class RunPage(msgspec.Struct, frozen=True, kw_only=True):
+    """A page of runs, latest first."""
+
+    runs: tuple[Run, ...]
+    next_cursor: str | None
+
+
+class DeadLetterPage(msgspec.Struct, frozen=True, kw_only=True):
+    """A page of the dead-letter queue, newest first."""
+
+    dead_letters: tuple[DeadLetter, ...]
+    next_cursor: str | None
+
+
+class Redriven(msgspec.Struct, frozen=True, kw_only=True):
+    """What a redrive did."""
+
+    redriven_count: int
+    redriven: tuple[str, ...]
+    not_found: tuple[str, ...]
+
+
+class Preview(msgspec.Struct, frozen=True, kw_only=True):
+    """When an expression fires: in UTC, and on the zone's own clock."""
+
+    next: tuple[datetime, ...]
+    local: tuple[datetime, ...]
+    notes: tuple[str, ...]
+    warnings: tuple[str, ...]
+
+
+class Health(msgspec.Struct, frozen=True, kw_only=True):
+    """Who answers."""
+
+    status: str
+    version: str
+    tzdata_version: str
