@@ -8,7 +8,7 @@ import msgspec
 from tickwheel.domain.job import Lane, ScheduleType, Spec, encode_spec
 
 
-class JobRequest(msgspec.Struct, frozen=True):
+class JobRequest(msgspec.Struct, frozen=True, gc=False):
     """A request for a job, checked and with all defaults filled in; nothing in it depends on the clock.
 
     ONE_OFF and DELAYED jobs have exactly one of `at_ms` and `delay_ms`, INSTANT and CRON jobs neither. `payload`

@@ -22,7 +22,7 @@ from tickwheel.services.arming import first_timer_rows
 from tickwheel.services.new_jobs import new_job
 
 
-class Created(msgspec.Struct, frozen=True):
+class Created(msgspec.Struct, frozen=True, gc=False):
     """A job that was made, or (`replayed`) had been made by the same request before."""
 
     job_id: bytes
@@ -58,36 +58,34 @@ class Ingest:
         self._shard = (self._shard + 1) % SHARD_COUNT
         return self._shard
 
-    def new_job(self, request: JobRequest, now_ms: int, *, named: bool = False, key_hash: bytes = b"") -> NewJob:
+    def new_job(self, request: JobRequest, now_ms: int, *, named: bool = False) -> NewJob:
         """The job to insert for one request. Raises `InvalidRequest`."""
+        return self._new_job(request, now_ms, self._randomness.random_bytes(RANDOM_BYTES), named)
+
+    def _new_job(self, request: JobRequest, now_ms: int, random48: bytes, named: bool) -> NewJob:
         if request.spec.target.headers:
             with_stored_headers(request.spec, None)
-        if request.idempotency_key is not None and not key_hash:
-            key_hash = request_hash(request)
-        return new_job(
-            request,
-            now_ms=now_ms,
-            shard=self.next_shard(),
-            random48=self._randomness.random_bytes(RANDOM_BYTES),
-            request_hash=key_hash,
-            named=named,
-        )
+        key_hash = b"" if request.idempotency_key is None else request_hash(request)
+        return new_job(request, now_ms, self.next_shard(), random48, key_hash, named)
 
     async def insert(self, requests: Sequence[JobRequest | TickwheelError]) -> list[Created | TickwheelError]:
         """Insert all that are no errors; one bad item doesn't fail the others. Answers in the order given."""
         now_ms = self._clock.now_ms()
         answers: list[Created | TickwheelError] = []
         wanted: list[tuple[int, JobRequest, NewJob]] = []
+        randomness = self._randomness.random_bytes(RANDOM_BYTES * len(requests))
         for number, request in enumerate(requests):
             if isinstance(request, TickwheelError):
                 answers.append(request)
                 continue
             try:
-                wanted.append((number, request, self.new_job(request, now_ms)))
+                start = number * RANDOM_BYTES
+                new = self._new_job(request, now_ms, randomness[start : start + RANDOM_BYTES], named=False)
             except TickwheelError as error:
                 answers.append(error)
             else:
                 answers.append(_UNANSWERED)
+                wanted.append((number, request, new))
         if wanted:
             await self._commit(wanted, answers)
         return answers

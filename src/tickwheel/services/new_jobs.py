@@ -43,16 +43,11 @@ def place(request: JobRequest, now_ms: int) -> Placed:
     return Placed(spec, scheduled_ms, scheduled_ms)
 
 
-def new_job(
-    request: JobRequest,
-    *,
-    now_ms: int,
-    shard: int,
-    random48: bytes,
-    request_hash: bytes = b"",
-    named: bool = False,
-) -> NewJob:
-    """The job to insert for `request`. Raises `InvalidRequest` as `place` does."""
+def new_job(request: JobRequest, now_ms: int, shard: int, random48: bytes, key_hash: bytes, named: bool) -> NewJob:
+    """The job to insert for `request`; `key_hash` is compared under its idempotency key.
+
+    Raises `InvalidRequest` as `place` does.
+    """
     spec, scheduled_ms, first_ms = place(request, now_ms)
     job = Job(
         make_job_id(created_ms=now_ms, shard=shard, due_ms=scheduled_ms, random48=random48),
@@ -69,7 +64,7 @@ def new_job(
         idempotency_key=request.idempotency_key,
         named=named,
     )
-    return NewJob(job, FirstTimer(first_ms, first_ms, FIRST_VERSION), request_hash)
+    return NewJob(job, FirstTimer(first_ms, first_ms, FIRST_VERSION), key_hash)
 
 
 def _place_cron(spec: Spec, now_ms: int) -> Placed:
