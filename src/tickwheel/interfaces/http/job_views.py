@@ -1,55 +1,32 @@
 """What readers see of jobs: the answer's schema, and how it is made from the stored view.
 
-A job is shown with the same field names that a request has, so that what was read can be sent back unchanged;
-what only the server knows (status, instants of runs) stands beside it under names of its own. Header values of a
-target are never shown, the payload is shown byte for byte.
+A job is shown with the same field names that a request has and with all defaults written out, so that what was
+read can be sent back unchanged; what only the server knows (status, instants of runs) stands beside it under names
+of its own. Header values of a target are never shown, the payload is shown byte for byte.
 """
 
-from typing import Final
+from typing import Annotated, Any, TypeAlias
 
 import msgspec
+from msgspec import Meta
 
+from tickwheel.domain.definition import definition_of
 from tickwheel.domain.ids import job_id_text
-from tickwheel.domain.job import Job, JobState, Target, TargetType
-from tickwheel.domain.outcome import RetryPolicy
-from tickwheel.domain.run import RunState
+from tickwheel.domain.job import Job
 from tickwheel.interfaces.http.run_views import RunBrief, run_brief
 from tickwheel.interfaces.http.wire import iso, iso_text
 from tickwheel.ports.store import JobView
+from tickwheel.services.job_status import job_status, next_run_ms
 
-REDACTED: Final = "[redacted]"
-Seconds = int | float
-
-
-class TargetBody(msgspec.Struct, omit_defaults=True):
-    """What an attempt calls, as a request names it."""
-
-    type: str
-    endpoint: str | None = None
-    method: str | None = None
-    timeout_seconds: Seconds | None = None
-    headers: dict[str, str] | None = None
-    name: str | None = None
+Members: TypeAlias = dict[str, Any]
 
 
-class RetryBody(msgspec.Struct):
-    """The effective retry policy."""
-
-    max_retries: int
-    initial_interval_sec: Seconds
-    backoff_multiplier: float
-    max_interval_sec: Seconds
-
-
-class CatchUpBody(msgspec.Struct):
-    """The effective catch-up policy."""
-
-    policy: str
-    max: int
+def _as_requested(name: str) -> Meta:
+    return Meta(extra_json_schema={"$ref": f"#/components/schemas/JobRequest/properties/{name}"})
 
 
 class JobBody(msgspec.Struct):
-    """A job: its status first, then the definition, then its runs."""
+    """A job. Attempt, lease, heartbeat and token are those of the current run, or of the last one."""
 
     job_id: str
     tenant_id: str
@@ -66,12 +43,12 @@ class JobBody(msgspec.Struct):
     start_at: str | None
     end_at: str | None
     priority: str
-    target: TargetBody
-    payload: msgspec.Raw
-    retry_policy: RetryBody
-    catch_up: CatchUpBody | None
-    overlap: str
-    deadline_seconds: Seconds | None
+    target: Annotated[Members, _as_requested("target")]
+    payload: Any
+    retry_policy: Annotated[Members, _as_requested("retry_policy")]
+    catch_up: Annotated[Members | None, _as_requested("catch_up")]
+    overlap: str | None
+    deadline_seconds: int | float | None
     tags: list[str]
     idempotency_key: str | None
     next_run_time_epoch_ms: int | None
@@ -82,15 +59,12 @@ class JobBody(msgspec.Struct):
     updated_at: str | None
 
 
-_NULL: Final = msgspec.Raw(b"null")
-
-
 def job_body(view: JobView) -> JobBody:
     """The whole answer for one job."""
-    job, spec = view.job, view.job.spec
+    job = view.job
     shown = view.current or view.last_run
-    recurring = job.recurring
-    next_ms = view.live.due_ms if view.live else None
+    next_ms = next_run_ms(view)
+    asked = definition_of(job)
     return JobBody(
         job_id=job_id_text(job.job_id),
         tenant_id=job.tenant_id,
@@ -99,22 +73,22 @@ def job_body(view: JobView) -> JobBody:
         current_lease_worker_id=shown.worker if shown else None,
         current_attempt=shown.attempt if shown else 0,
         fencing_token=(shown.fence or None) if shown else None,
-        job_name=job.name or None,
-        schedule_type=job.schedule_type.value,
-        execute_at=iso(job.scheduled_ms),
-        cron_expression=spec.cron or None,
-        timezone=spec.timezone if recurring else None,
-        start_at=iso(spec.start_ms),
-        end_at=iso(spec.end_ms),
-        priority=job.lane.name,
-        target=target_body(spec.target),
-        payload=msgspec.Raw(job.payload.encode()) if job.payload else _NULL,
-        retry_policy=retry_body(spec.retry),
-        catch_up=CatchUpBody(spec.catch_up.value, spec.catch_up_max) if recurring else None,
-        overlap=spec.overlap.value,
-        deadline_seconds=seconds(spec.deadline_ms),
-        tags=list(job.tags),
-        idempotency_key=job.idempotency_key,
+        job_name=asked.get("job_name"),
+        schedule_type=asked["schedule_type"],
+        execute_at=asked.get("execute_at"),
+        cron_expression=asked.get("cron_expression"),
+        timezone=asked.get("timezone"),
+        start_at=asked.get("start_at"),
+        end_at=asked.get("end_at"),
+        priority=asked["priority"],
+        target=asked["target"],
+        payload=asked.get("payload"),
+        retry_policy=asked["retry_policy"],
+        catch_up=asked.get("catch_up"),
+        overlap=asked.get("overlap"),
+        deadline_seconds=asked.get("deadline_seconds"),
+        tags=asked.get("tags", []),
+        idempotency_key=asked.get("idempotency_key"),
         next_run_time_epoch_ms=next_ms,
         next_run_time_iso=iso(next_ms),
         last_run=run_brief(view.last_run),
@@ -122,46 +96,6 @@ def job_body(view: JobView) -> JobBody:
         created_at=iso_text(job.created_ms),
         updated_at=iso(job.updated_ms or None),
     )
-
-
-def job_status(view: JobView) -> str:
-    """A recurring job's own state, or the state of a one-off's run."""
-    job = view.job
-    if job.state is not JobState.ACTIVE or job.recurring:
-        return "SCHEDULED" if job.state is JobState.ACTIVE else job.state.name
-    for run in (view.current, view.last_run, *view.open_runs):
-        if run is not None and run.scheduled_ms == job.scheduled_ms:
-            return run.state.name
-    return RunState.SCHEDULED.name
-
-
-def target_body(target: Target) -> TargetBody:
-    """The target with its header values hidden."""
-    timeout = seconds(target.timeout_ms)
-    if target.type is TargetType.HANDLER:
-        return TargetBody(target.type.value, name=target.name, timeout_seconds=timeout)
-    headers = {name: REDACTED for name, _ in target.headers}
-    return TargetBody(target.type.value, target.endpoint, target.method, timeout, headers)
-
-
-def retry_body(policy: RetryPolicy) -> RetryBody:
-    """The policy with its lengths in seconds."""
-    return RetryBody(
-        max_retries=policy.max_retries,
-        initial_interval_sec=_seconds(policy.initial_interval_ms),
-        backoff_multiplier=policy.multiplier,
-        max_interval_sec=_seconds(policy.max_interval_ms),
-    )
-
-
-def seconds(length_ms: int | None) -> Seconds | None:
-    """A length in seconds, whole where it is whole."""
-    return None if length_ms is None else _seconds(length_ms)
-
-
-def _seconds(length_ms: int) -> Seconds:
-    whole, rest = divmod(length_ms, 1000)
-    return length_ms / 1000 if rest else whole
 
 
 def etag(job: Job) -> bytes:

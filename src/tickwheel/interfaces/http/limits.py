@@ -11,13 +11,6 @@ from starlette.types import Receive
 
 from tickwheel.interfaces.http.wire import Refusal
 
-JOB_BODY_LIMIT_BYTES: Final = 1 << 20
-"""One job: four times the largest payload, so that a payload that is too long gets its own field problem."""
-BATCH_BODY_LIMIT_BYTES: Final = 64 << 20
-"""An array of jobs."""
-SMALL_BODY_LIMIT_BYTES: Final = 1 << 20
-"""Everything else."""
-
 _UTF8_NAMES: Final = frozenset({"utf-8", "utf8", '"utf-8"', '"utf8"'})
 
 

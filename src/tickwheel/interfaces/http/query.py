@@ -7,6 +7,7 @@ from typing import Final, TypeVar
 from urllib.parse import parse_qsl
 
 from tickwheel.domain.errors import FieldProblem, InvalidRequest
+from tickwheel.domain.text_rules import text_fault
 
 _MAX_PARAMETERS: Final = 50
 _MAX_TEXT_CHARS: Final = 1024
@@ -49,17 +50,17 @@ class Query:
         """Note one problem; `done` raises them all."""
         self._problems.append(FieldProblem(field, message, code))
 
-    def text(self, name: str) -> str | None:
+    def text(self, name: str, most_chars: int = _MAX_TEXT_CHARS) -> str | None:
         """The value as it is; None if absent."""
         self._known.append(name)
         value = self._values.get(name)
         if value is None:
             return None
-        if not value or len(value) > _MAX_TEXT_CHARS:
-            self.reject(name, f"must have 1 to {_MAX_TEXT_CHARS} characters", "length")
-            return None
-        if "\0" in value:
-            self.reject(name, "must not hold a NUL character", "characters")
+        fault = text_fault(value)
+        if not 1 <= len(value) <= most_chars:
+            fault = f"has {len(value)} characters; 1 to {most_chars} are allowed"
+        if fault is not None:
+            self.reject(name, fault)
             return None
         return value
 

@@ -4,7 +4,6 @@ This is the only place that knows statuses of errors. Every problem body has the
 show it without knowing the code: `type` points at its explanation on this server's own /docs page.
 """
 
-from datetime import UTC, datetime
 from functools import lru_cache
 from http import HTTPStatus
 from typing import Any, Final
@@ -12,6 +11,8 @@ from typing import Any, Final
 import msgspec
 
 from tickwheel.domain.errors import FieldProblem, InvalidRequest, TickwheelError
+from tickwheel.domain.instants import format_instant
+from tickwheel.domain.request import MALFORMED, TOO_LARGE
 
 JSON_TYPE: Final = b"application/json"
 PROBLEM_TYPE: Final = b"application/problem+json"
@@ -129,6 +130,7 @@ class Refusal(Exception):
         self.headers = headers
 
 
+_WHOLE_BODY_CODES: Final = {MALFORMED: "malformed_json", TOO_LARGE: "body_too_large"}
 _ENCODER: Final = msgspec.json.Encoder()
 _JSON_HEADERS: Final[tuple[Header, ...]] = ((b"content-type", JSON_TYPE),)
 
@@ -180,6 +182,9 @@ def problem_of(error: TickwheelError | Refusal) -> Problem:
 
 def code_of(error: TickwheelError) -> str:
     """The problem code of an error; a code that is not documented is an internal one."""
+    if isinstance(error, InvalidRequest) and error.problems and not error.problems[0].field:
+        # What is wrong with the body as a whole is no matter of fields: it has codes and statuses of its own.
+        return _WHOLE_BODY_CODES.get(error.problems[0].code, error.code)
     return error.code if error.code in ERRORS else "internal"
 
 
@@ -199,23 +204,19 @@ def status_line(status: int) -> bytes:
 
 
 def iso(instant_ms: int | None) -> str | None:
-    """UTC with milliseconds and `Z`, or None; instants that no calendar has are clamped to year 1 or 9999."""
+    """UTC with milliseconds and `Z`, or None."""
     if instant_ms is None:
         return None
     return iso_text(instant_ms)
 
 
-_MIN_MS: Final = -62_135_596_800_000
-_MAX_MS: Final = 253_402_300_799_999
-
-
 def iso_text(instant_ms: int) -> str:
     """UTC with milliseconds and `Z`."""
-    seconds, millis = divmod(min(max(instant_ms, _MIN_MS), _MAX_MS), 1000)
+    seconds, millis = divmod(instant_ms, 1000)
     return f"{_second_text(seconds)}.{millis:03d}Z"
 
 
 @lru_cache(maxsize=4096)
 def _second_text(seconds: int) -> str:
     # Jobs of a batch share few seconds, and formatting a date costs more than the rest of an item's answer.
-    return datetime.fromtimestamp(seconds, UTC).isoformat()[:19]
+    return format_instant(seconds * 1000)[:19]

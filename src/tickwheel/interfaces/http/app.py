@@ -1,0 +1,50 @@
+"""The ASGI application: authentication, routes, and a 404 of our own."""
+
+from typing import Final
+
+from starlette.routing import Router
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from tickwheel.interfaces.http.auth import Tokens
+from tickwheel.interfaces.http.deps import Deps
+from tickwheel.interfaces.http.endpoints import build_routes
+from tickwheel.interfaces.http.resource import Call, Resource
+from tickwheel.interfaces.http.routes.dead_letters import DeadLetterRoutes
+from tickwheel.interfaces.http.routes.jobs import JobRoutes
+from tickwheel.interfaces.http.routes.new_jobs import NewJobRoutes
+from tickwheel.interfaces.http.routes.runs import RunRoutes
+from tickwheel.interfaces.http.routes.schedules import ScheduleRoutes
+from tickwheel.interfaces.http.routes.server import ServerRoutes
+from tickwheel.interfaces.http.wire import Answer, Refusal
+
+_GROUPS: Final = (NewJobRoutes, JobRoutes, RunRoutes, DeadLetterRoutes, ScheduleRoutes, ServerRoutes)
+
+
+def build_app(deps: Deps) -> ASGIApp:
+    """The whole HTTP API. Starts nothing; serve it with `HttpServer`."""
+    tokens = Tokens(deps.tokens)
+    endpoints = {key: handler for group in _GROUPS for key, handler in group(deps).endpoints().items()}
+    routes = build_routes(endpoints, tokens)
+    # Any method, or a path that does not exist would answer 405.
+    nowhere = Resource(dict.fromkeys(_METHODS, _no_such_path), tokens)
+    router = Router(routes, redirect_slashes=False, default=nowhere)
+    return _FixedPathsFirst({route.path: route.endpoint for route in routes if "{" not in route.path}, router)
+
+
+_METHODS: Final = ("GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECT")
+
+
+async def _no_such_path(call: Call) -> Answer:
+    raise Refusal("no_such_path", "The API has nothing at this path; /docs lists what there is.")
+
+
+class _FixedPathsFirst:
+    """Looks a path without variable parts up in one step; only the others are matched by the router."""
+
+    def __init__(self, fixed: dict[str, ASGIApp], router: ASGIApp) -> None:
+        self._fixed = fixed
+        self._router = router
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        app = self._fixed.get(scope["path"]) if scope["type"] == "http" else None
+        await (app or self._router)(scope, receive, send)

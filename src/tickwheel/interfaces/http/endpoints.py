@@ -1,0 +1,38 @@
+"""From (method, path) -> handler to Starlette routes; each endpoint has a description, and the other way round."""
+
+from collections.abc import Mapping
+from typing import TypeAlias
+
+from starlette.routing import Route
+
+from tickwheel.interfaces.http.auth import Tokens
+from tickwheel.interfaces.http.operations import OPERATIONS
+from tickwheel.interfaces.http.resource import Handler, Resource
+
+Key: TypeAlias = tuple[str, str]
+"""(method, path with its variable parts in braces)"""
+
+
+class UndocumentedEndpoint(Exception):
+    """An endpoint without a description, or a description without an endpoint: a fault in this package."""
+
+
+def build_routes(endpoints: Mapping[Key, Handler], tokens: Tokens) -> list[Route]:
+    """One route per path; fixed paths come before variable ones."""
+    described = {(operation.method, operation.path): operation for operation in OPERATIONS}
+    if endpoints.keys() != described.keys():
+        raise UndocumentedEndpoint(f"differ: {sorted(endpoints.keys() ^ described.keys())}")
+    by_path: dict[str, dict[str, Handler]] = {}
+    for (method, path), handler in endpoints.items():
+        by_path.setdefault(path, {})[method] = handler
+    routes = []
+    for path in sorted(by_path, key=lambda path: ("{" in path, path.count("{"), -len(path))):
+        one = [operation for operation in OPERATIONS if operation.path == path]
+        resource = Resource(
+            by_path[path],
+            Tokens() if all(operation.public for operation in one) else tokens,
+            is_page=all(operation.for_browsers for operation in one),
+        )
+        # A name may hold slashes, and they arrive decoded.
+        routes.append(Route(path.replace("{name}", "{name:path}"), resource))
+    return routes

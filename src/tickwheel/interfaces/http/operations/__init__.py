@@ -1,0 +1,23 @@
+"""What each endpoint takes and answers, as data: the one source of the OpenAPI document and of the /docs page.
+
+`build_app` refuses to start when an endpoint has no entry here, or an entry has no endpoint.
+"""
+
+from typing import Final
+
+from tickwheel.interfaces.http.operations.dead_letters import DEAD_LETTER_OPERATIONS
+from tickwheel.interfaces.http.operations.jobs import JOB_OPERATIONS
+from tickwheel.interfaces.http.operations.model import Body, Operation, Param, Reply
+from tickwheel.interfaces.http.operations.runs import RUN_OPERATIONS
+from tickwheel.interfaces.http.operations.server import SERVER_OPERATIONS
+from tickwheel.interfaces.http.operations.steering import STEERING_OPERATIONS
+
+OPERATIONS: Final = (
+    *JOB_OPERATIONS,
+    *STEERING_OPERATIONS,
+    *RUN_OPERATIONS,
+    *DEAD_LETTER_OPERATIONS,
+    *SERVER_OPERATIONS,
+)
+
+__all__ = ["OPERATIONS", "Body", "Operation", "Param", "Reply"]

@@ -1,0 +1,65 @@
+"""The dead-letter queue."""
+
+from typing import Final
+
+from tickwheel.interfaces.http.operations import examples
+from tickwheel.interfaces.http.operations.model import CURSOR, LIMIT, RUN_ID, TENANT, Body, Operation, Reply
+
+_TAG: Final = "Dead letters"
+
+DEAD_LETTER_OPERATIONS: Final = (
+    Operation(
+        method="GET",
+        path="/v1/dlq",
+        name="list_dead_letters",
+        tag=_TAG,
+        summary="List dead letters",
+        description="Runs out of attempts, the newest failure first.",
+        params=(TENANT, LIMIT, CURSOR),
+        replies=(
+            Reply(200, "A page.", "DeadLetterList", {"dead_letters": [examples.DEAD_LETTER], "next_cursor": None}),
+        ),
+        problems=("bad_cursor", "invalid_request", "store_unavailable"),
+    ),
+    Operation(
+        method="POST",
+        path="/v1/dlq/redrive",
+        name="redrive_dead_letters",
+        tag=_TAG,
+        summary="Run dead letters again",
+        description='By ids or all: `{"run_ids": ["run_…"]}` or `{"all": true}`. Each gets its full number of '
+        "attempts anew; the old ones stay in its history. An id that names no run is in `not_found`, one "
+        "that can't be redriven in `refused`; neither stops the others.",
+        params=(TENANT,),
+        body=Body("RedriveRequest", {"run_ids": [examples.RUN_ID]}),
+        replies=(
+            Reply(
+                200,
+                "What became of each.",
+                "RedriveBody",
+                {"redriven_count": 1, "redriven": [examples.RUN_ID], "not_found": [], "refused": []},
+            ),
+        ),
+        problems=(
+            "malformed_json",
+            "incomplete_body",
+            "body_too_large",
+            "unsupported_media_type",
+            "invalid_request",
+            "store_unavailable",
+            "outcome_unknown",
+            "overloaded",
+        ),
+    ),
+    Operation(
+        method="DELETE",
+        path="/v1/dlq/{run_id}",
+        name="delete_dead_letter",
+        tag=_TAG,
+        summary="Remove a dead letter",
+        description="The run stays FAILED in the history of its job.",
+        params=(RUN_ID, TENANT),
+        replies=(Reply(204, "It is removed."),),
+        problems=("not_found", "invalid_request", "store_unavailable", "outcome_unknown"),
+    ),
+)

@@ -1,0 +1,88 @@
+"""The frame of the HTML pages: header, security headers, assets of the package. No script, nothing from afar."""
+
+from html import escape
+from importlib.resources import files
+from typing import Final
+
+from tickwheel.interfaces.http.resource import Call, Handler
+from tickwheel.interfaces.http.wire import Answer, Header, Refusal
+
+PAGE_HEADERS: Final[tuple[Header, ...]] = (
+    (b"content-type", b"text/html; charset=utf-8"),
+    (
+        b"content-security-policy",
+        b"default-src 'none'; style-src 'self'; img-src 'self'; base-uri 'none'; form-action 'none';"
+        b" frame-ancestors 'none'",
+    ),
+    (b"referrer-policy", b"no-referrer"),
+    (b"cache-control", b"no-store"),
+)
+
+_ASSET_TYPES: Final = {"pages.css": b"text/css; charset=utf-8", "icon.svg": b"image/svg+xml"}
+
+
+def assets() -> Handler:
+    """The handler of the files in `assets/`."""
+    folder = files("tickwheel.interfaces.http").joinpath("assets")
+    answers = {
+        name: Answer(
+            200,
+            folder.joinpath(name).read_bytes(),
+            ((b"content-type", media_type), (b"cache-control", b"private, max-age=300")),
+        )
+        for name, media_type in _ASSET_TYPES.items()
+    }
+
+    async def serve(call: Call) -> Answer:
+        answer = answers.get(call.path("name"))
+        if answer is None:
+            raise Refusal("no_such_path", "There is no such file.")
+        return answer
+
+    return serve
+
+
+def page(title: str, about: str, main: str, *, refresh_seconds: int | None = None) -> Answer:
+    """A whole page; `main` is HTML, `title` and `about` are text."""
+    refresh = f'<meta http-equiv="refresh" content="{refresh_seconds}">' if refresh_seconds else ""
+    html = f"""<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+{refresh}
+<title>{escape(title)}</title>
+<link rel="icon" href="/assets/icon.svg" type="image/svg+xml">
+<link rel="stylesheet" href="/assets/pages.css">
+</head>
+<body>
+<header class="top">
+<a class="brand" href="/"><img src="/assets/icon.svg" alt="">Tickwheel</a>
+<nav>
+<a href="/docs">API reference</a>
+<a href="/openapi.json">OpenAPI</a>
+<a href="/metrics">Metrics</a>
+</nav>
+<span class="about">{escape(about)}</span>
+</header>
+<main>
+{main}
+</main>
+</body>
+</html>
+"""
+    return Answer(200, html.encode(), PAGE_HEADERS)
+
+
+def table(headings: list[str], rows: list[list[str]], empty: str) -> str:
+    """A table in a box that scrolls sideways; cells are HTML, each with its own `<td>`."""
+    if not rows:
+        return f'<div class="scroll"><div class="empty">{escape(empty)}</div></div>'
+    head = "".join(f"<th>{escape(heading)}</th>" for heading in headings)
+    body = "".join(f"<tr>{''.join(cells)}</tr>" for cells in rows)
+    return f'<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
+
+
+def cell(html: str, css: str = "") -> str:
+    """One table cell."""
+    return f'<td class="{css}">{html}</td>' if css else f"<td>{html}</td>"

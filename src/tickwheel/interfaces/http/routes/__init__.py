@@ -1,0 +1,1 @@
+"""The handlers, one module per kind of thing. Each gives its endpoints as (method, path) -> handler."""

@@ -1,0 +1,98 @@
+"""Making jobs: one, many, by name, in the compact form."""
+
+from collections.abc import Mapping
+
+from tickwheel.domain.compact_request import parse_compact_request
+from tickwheel.domain.errors import FieldProblem, InvalidRequest
+from tickwheel.domain.ids import job_id_text
+from tickwheel.domain.job_request import JobRequest
+from tickwheel.domain.limits import BATCH_BODY_BYTES, BODY_BYTES, NAME_CHARS
+from tickwheel.domain.request import parse_job_request, split_batch
+from tickwheel.domain.text_rules import text_fault
+from tickwheel.interfaces.http.answers import CompactBody
+from tickwheel.interfaces.http.created_views import batch_body, created_body, location
+from tickwheel.interfaces.http.deps import Deps
+from tickwheel.interfaces.http.endpoints import Key
+from tickwheel.interfaces.http.idempotency import header_key
+from tickwheel.interfaces.http.job_views import etag, job_body
+from tickwheel.interfaces.http.preconditions import refuse_precondition
+from tickwheel.interfaces.http.read_back import definition_in
+from tickwheel.interfaces.http.resource import Call, Handler
+from tickwheel.interfaces.http.tenants import for_tenant, given_tenant
+from tickwheel.interfaces.http.wire import Answer, Header, ok
+from tickwheel.services.ingest import Created
+from tickwheel.services.jobs import PutOutcome
+
+_REPLAYED: Header = (b"idempotent-replayed", b"true")
+
+
+class NewJobRoutes:
+    """What ends in a new job."""
+
+    def __init__(self, deps: Deps) -> None:
+        self._jobs = deps.jobs
+
+    def endpoints(self) -> Mapping[Key, Handler]:
+        """(method, path) -> handler."""
+        return {
+            ("POST", "/v1/jobs"): self.create,
+            ("POST", "/v1/jobs/batch"): self.create_many,
+            ("POST", "/v1/jobs/schedule"): self.create_compact,
+            ("PUT", "/v1/jobs/by-name/{name}"): self.put_named,
+        }
+
+    async def create(self, call: Call) -> Answer:
+        """One job."""
+        call.query.done()
+        request = parse_job_request(await call.json_body(BODY_BYTES))
+        created = await self._jobs.create(request, header_key(call))
+        return ok(created_body(created), status=201, headers=created_headers(created))
+
+    async def create_many(self, call: Call) -> Answer:
+        """An array of jobs in one commit."""
+        call.query.done()
+        items = split_batch(await call.json_body(BATCH_BODY_BYTES))
+        body = batch_body(await self._jobs.create_many(items))
+        return ok(body, status=207 if body.failed_count else 200)
+
+    async def create_compact(self, call: Call) -> Answer:
+        """One job in the compact form."""
+        call.query.done()
+        request = parse_compact_request(await call.json_body(BODY_BYTES))
+        created = await self._jobs.create(request, header_key(call))
+        body = CompactBody(job_id_text(created.job_id), "SCHEDULED")
+        return ok(body, status=201, headers=created_headers(created))
+
+    async def put_named(self, call: Call) -> Answer:
+        """Create or replace by name."""
+        tenant_id = given_tenant(call.query)
+        call.query.done()
+        refuse_precondition(call)
+        name = _name(call)
+        request = await self._named_request(call, tenant_id)
+        put = await self._jobs.put_named(name, request)
+        headers: tuple[Header, ...] = ((b"etag", etag(put.view.job)),)
+        if put.outcome is not PutOutcome.CREATED:
+            return ok(job_body(put.view), headers=headers)
+        where = location(job_id_text(put.view.job.job_id), put.view.job.tenant_id)
+        return ok(job_body(put.view), status=201, headers=(*headers, where))
+
+    async def _named_request(self, call: Call, tenant_id: str | None) -> JobRequest:
+        raw = definition_in(await call.json_body(BODY_BYTES))
+        return for_tenant(parse_job_request(raw), tenant_id)
+
+
+def created_headers(created: Created) -> tuple[Header, ...]:
+    """Where the job is, and whether it was there before."""
+    where = location(job_id_text(created.job_id), created.tenant_id)
+    return (where, _REPLAYED) if created.replayed else (where,)
+
+
+def _name(call: Call) -> str:
+    name = call.path("name")
+    fault = text_fault(name)
+    if not 1 <= len(name) <= NAME_CHARS:
+        fault = f"has {len(name)} characters; 1 to {NAME_CHARS} are allowed"
+    if fault is not None:
+        raise InvalidRequest([FieldProblem("name", fault)])
+    return name

@@ -1,0 +1,54 @@
+"""Bodies of the small requests: decoded into their type, with the fault named by field."""
+
+import re
+from typing import Final, TypeVar
+
+import msgspec
+
+from tickwheel.domain.errors import FieldProblem, InvalidRequest
+from tickwheel.domain.request_problems import repeated_keys
+from tickwheel.domain.strict_json import JsonFault, Members, load
+from tickwheel.interfaces.http.wire import Refusal
+
+T = TypeVar("T")
+
+_PATH: Final = re.compile(r"^(?P<what>.*?)(?: - at `\$\.?(?P<path>[^`]*)`)?$", re.DOTALL)
+_UNKNOWN: Final = re.compile(r"Object contains unknown field `(?P<name>[^`]*)`")
+_MISSING: Final = re.compile(r"Object missing required field `(?P<name>[^`]*)`")
+
+
+def decode(decoder: "msgspec.json.Decoder[T]", body: bytes) -> T:
+    """The decoded body; raises `InvalidRequest` for a wrong field and `Refusal` for what is not JSON."""
+    _refuse_odd_text(body)
+    try:
+        return decoder.decode(body)
+    except msgspec.ValidationError as error:
+        raise InvalidRequest([_problem(str(error))]) from error
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
+        raise Refusal("malformed_json", f"The body is not JSON: {error}") from error
+
+
+def _refuse_odd_text(body: bytes) -> None:
+    """Refuse what is no JSON object, and repeated keys: the decoder would keep the last one without a word."""
+    try:
+        tree = load(body)
+    except JsonFault as fault:
+        raise Refusal("malformed_json", f"The body {fault}.") from fault
+    if not isinstance(tree, Members):
+        raise Refusal("malformed_json", "The body must be a JSON object.")
+    problems = list(repeated_keys("", tree))
+    if problems:
+        raise InvalidRequest(problems)
+
+
+def _problem(text: str) -> FieldProblem:
+    found = _PATH.match(text)
+    what, path = (found["what"], found["path"] or "") if found else (text, "")
+    for pattern, code, message in (
+        (_UNKNOWN, "unknown", "is not a field of this request; remove it"),
+        (_MISSING, "required", "is required"),
+    ):
+        name = pattern.match(what)
+        if name:
+            return FieldProblem(f"{path}.{name['name']}" if path else name["name"], message, code)
+    return FieldProblem(path or "body", what[:1].lower() + what[1:])
