@@ -58,14 +58,16 @@ def schedule_all(jobs: Iterable[Mapping[str, Any]], tenant_id: str | None) -> Fl
     return BatchResult(results=tuple(results))
 
 
-def with_key(line: bytes, key: str) -> bytes:
-    """The JSON object of a job with an idempotency key, everything else byte for byte as it is.
+def with_fields(line: bytes, *, key: str, tenant_id: str | None) -> bytes:
+    """The JSON object of a job with an idempotency key and a tenant where it names none; the rest byte for byte.
 
     Raises `msgspec.DecodeError` for what is no JSON object.
     """
     fields = _members(line)
     if "idempotency_key" not in fields:
         fields["idempotency_key"] = msgspec.Raw(msgspec.json.encode(key))
+    if tenant_id is not None and "tenant_id" not in fields:
+        fields["tenant_id"] = msgspec.Raw(msgspec.json.encode(tenant_id))
     return msgspec.json.encode(fields)
 
 

@@ -153,15 +153,20 @@ class Client:
         return self._run(wait_for(run_or_job_id, self._tenant_id, int(timeout_seconds * 1000)))
 
     def _run(self, flow: Flow[T]) -> T:
-        outcome: Outcome = None
-        while True:
-            try:
-                step = flow.send(outcome)
-            except StopIteration as done:
-                result: T = done.value
-                return result
-            if isinstance(step, Send):
-                outcome = self._transport.send(step.call)
-            else:
-                self._closed.wait(step.length_ms / 1000)
-                outcome = None
+        return drive(flow, self._transport, self._closed)
+
+
+def drive(flow: Flow[T], transport: Transport, closed: threading.Event) -> T:
+    """Do what the flow says, in this thread; pauses end when `closed` is set."""
+    outcome: Outcome = None
+    while True:
+        try:
+            step = flow.send(outcome)
+        except StopIteration as done:
+            result: T = done.value
+            return result
+        if isinstance(step, Send):
+            outcome = transport.send(step.call)
+        else:
+            closed.wait(step.length_ms / 1000)
+            outcome = None

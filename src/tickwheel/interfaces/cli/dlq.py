@@ -1,0 +1,71 @@
+"""`tickwheel dlq`: the dead-letter queue."""
+
+import click
+
+from tickwheel.interfaces.cli.api import Api, server_options
+from tickwheel.interfaces.cli.failures import ExitCode, Failure
+from tickwheel.interfaces.cli.instants import short
+from tickwheel.interfaces.cli.output import print_json, print_table
+from tickwheel.interfaces.client import calls
+from tickwheel.interfaces.client.models import DeadLetterPage
+
+
+@click.group()
+def dlq() -> None:
+    """Runs that are out of attempts: list, run again, delete."""
+
+
+@dlq.command("list")
+@click.option("--limit", type=int, default=50, show_default=True, help="How many at most.")
+@click.option("--cursor", help="Go on after a page: its next_cursor.")
+@server_options
+def list_(api: Api, limit: int, cursor: str | None) -> None:
+    """List dead letters, the newest failure first."""
+    api.show(calls.list_dead_letters(api.tenant, {"limit": limit, "cursor": cursor}), _show)
+
+
+@dlq.command(
+    epilog="\b\nExamples:\n  tickwheel dlq redrive run_00SNM3WAC0001TFRNGP4RV4CNK00001KB881SQ0\n"
+    "  tickwheel dlq redrive --all"
+)
+@click.argument("run_ids", nargs=-1, metavar="[RUN_ID]...")
+@click.option("--all", "redrive_all", is_flag=True, help="All there are.")
+@server_options
+def redrive(api: Api, run_ids: tuple[str, ...], redrive_all: bool) -> None:
+    """Run dead letters again, each with its full number of attempts."""
+    if redrive_all == bool(run_ids):
+        raise click.UsageError("name run ids, or --all")
+    call = calls.redrive(None if redrive_all else run_ids, api.tenant)
+    body = api.ask(call.raw())
+    result = call.read(body)
+    if api.as_json:
+        print_json(body)
+    else:
+        click.echo(f"{result.redriven_count} will run again")
+    if result.not_found:
+        raise Failure([f"{run_id} is no dead letter" for run_id in result.not_found], ExitCode.NOT_FOUND)
+
+
+@dlq.command()
+@click.argument("run_id")
+@server_options
+def delete(api: Api, run_id: str) -> None:
+    """Remove a dead letter. The run stays FAILED in the history of its job."""
+    api.ask(calls.delete_dead_letter(run_id, api.tenant))
+    if api.as_json:
+        print_json({"run_id": run_id, "deleted": True})
+    else:
+        click.echo(f"{run_id} is removed from the queue")
+
+
+def _show(page: DeadLetterPage) -> None:
+    print_table(
+        ("RUN", "JOB NAME", "FAILED", "ATTEMPTS", "HTTP", "CAUSE", "ERROR"),
+        [
+            (d.run_id, d.job_name, short(d.failed_at), d.attempts, d.http_status, d.cause, d.error)
+            for d in page.dead_letters
+        ],
+        empty="The dead-letter queue is empty.",
+    )
+    if page.next_cursor:
+        click.echo(f"There are more: --cursor {page.next_cursor}", err=True)
