@@ -1,11 +1,12 @@
 """What somebody asks for, and what two requests under one idempotency key are compared by."""
 
 import hashlib
-from typing import Final
+from typing import Any, Final
 
 import msgspec
+from msgspec.structs import astuple
 
-from tickwheel.domain.job import Lane, ScheduleType, Spec, encode_spec
+from tickwheel.domain.job import Lane, ScheduleType, Spec
 
 
 class JobRequest(msgspec.Struct, frozen=True, gc=False):
@@ -43,13 +44,19 @@ def request_hash(request: JobRequest) -> bytes:
         request.name,
         request.schedule_type,
         request.lane,
-        encode_spec(request.spec).decode(),
+        _flat(request.spec),
         _normal_payload(request.payload).decode(),
         request.at_ms,
         request.delay_ms,
         request.tags,
     )
     return hashlib.sha256(_ENCODER.encode(normal)).digest()[:_HASH_BYTES]
+
+
+def _flat(spec: Spec) -> tuple[Any, ...]:
+    """All values with nothing left out; the stored form leaves out defaults, but not reliably all of them."""
+    target, retry, *rest = astuple(spec)
+    return (astuple(target), astuple(retry), *rest)
 
 
 def _normal_payload(payload: str) -> bytes:

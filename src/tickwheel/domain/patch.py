@@ -16,7 +16,7 @@ from tickwheel.domain.job_request import JobRequest
 from tickwheel.domain.payload_scan import payload_text
 from tickwheel.domain.request import parse_job_request
 from tickwheel.domain.request_problems import MALFORMED, field_problems, repeated_keys, size_problems
-from tickwheel.domain.strict_json import JsonFault, Members, load
+from tickwheel.domain.strict_json import Json, JsonFault, Members, load
 from tickwheel.domain.unknown_fields import unknown_field
 
 _TOP: Final = children("")
@@ -49,7 +49,8 @@ def parse_patch(raw: bytes) -> JobPatch:
         elif name not in _TOP:
             problems.append(unknown_field("", name, _TOP))
         else:
-            problems.extend(field_problems(_TOP[name], value))
+            given = value if name == "payload" else _without_nulls(value)
+            problems.extend(field_problems(_TOP[name], given))
     if problems:
         raise InvalidRequest(problems)
     return JobPatch(dict(tree), payload_text(raw))
@@ -71,6 +72,15 @@ def patched(job: Job, patch: JobPatch) -> JobRequest:
         else:
             members[name] = value
     return parse_job_request(msgspec.json.encode(members))
+
+
+def _without_nulls(value: Json) -> Json:
+    """What is left to check where null takes a member out, also a header."""
+    if not isinstance(value, Members):
+        return value
+    kept = Members({name: _without_nulls(inner) for name, inner in value.items() if inner is not None})
+    kept.repeated = value.repeated
+    return kept
 
 
 def _merged(stored: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:

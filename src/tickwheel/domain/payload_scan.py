@@ -43,11 +43,12 @@ def surrogate_fault(text: str) -> str | None:
     if found is None:
         return None
     code = ord(found[0])
+    where = f"at character {found.start() + 1}"
     if 0xDC00 <= code <= 0xDC1F:
-        return f"has a raw control character at character {found.start() + 1}; escape it as \\u{code - 0xDC00:04x}"
+        return f"has a raw control character (escape it as \\u{code - 0xDC00:04x}) or a lone surrogate {where}"
     if 0xDC80 <= code <= 0xDCFF:
-        return f"has a byte that is not UTF-8, or a lone surrogate, at character {found.start() + 1}; send UTF-8"
-    return f"has a lone surrogate (\\u{code:04x}) at character {found.start() + 1}, which is no Unicode text"
+        return f"has a byte that is not UTF-8, or a lone surrogate, {where}; send UTF-8"
+    return f"has a lone surrogate (\\u{code:04x}) {where}, which is no Unicode text"
 
 
 def payload_problems(payload: Json, path: str = "payload") -> Iterator[FieldProblem]:

@@ -113,8 +113,8 @@ def _header_problems(field: Field, headers: Members) -> Iterator[FieldProblem]:
             texts[name] = value
         else:
             yield FieldProblem(step(field.path, name), f"must be a string, not {kind_of(value)}", "type")
-    for name, fault in header_faults(texts):
-        yield FieldProblem(step(field.path, name) if name else field.path, fault)
+    for at, fault in header_faults(texts):
+        yield FieldProblem(field.path if at is None else step(field.path, at), fault)
 
 
 def _list_problems(field: Field, items: list[Json]) -> Iterator[FieldProblem]:

@@ -91,18 +91,18 @@ def handler_name_fault(name: str) -> str | None:
     return None
 
 
-def header_faults(headers: Mapping[str, str]) -> list[tuple[str, str]]:
-    """(header name or "", fault) of all that is wrong with the headers of a webhook."""
+def header_faults(headers: Mapping[str, str]) -> list[tuple[str | None, str]]:
+    """(header name, None for all of them, fault) of all that is wrong with the headers of a webhook."""
     return list(_header_faults(tuple(headers.items())))
 
 
 @lru_cache(maxsize=4096)
-def _header_faults(headers: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ...]:
-    faults = []
+def _header_faults(headers: tuple[tuple[str, str], ...]) -> tuple[tuple[str | None, str], ...]:
+    faults: list[tuple[str | None, str]] = []
     if len(headers) > limits.HEADER_COUNT:
-        faults.append(("", f"has {len(headers)} headers; at most {limits.HEADER_COUNT} are allowed"))
+        faults.append((None, f"has {len(headers)} headers; at most {limits.HEADER_COUNT} are allowed"))
     if sum(len(name) + len(value) for name, value in headers) > limits.HEADERS_BYTES:
-        faults.append(("", f"is over {limits.HEADERS_BYTES} bytes in all"))
+        faults.append((None, f"is over {limits.HEADERS_BYTES} bytes in all"))
     seen: set[str] = set()
     for name, value in headers:
         fault = _header_name_fault(name, seen) or _header_value_fault(value)
