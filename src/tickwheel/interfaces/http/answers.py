@@ -31,9 +31,10 @@ class CatchUpBody(msgspec.Struct, frozen=True):
 
 
 class CreatedBody(msgspec.Struct, gc=False):
-    """A job that is on disk. `replayed` is there, and true, when an earlier request made it.
+    """A job that is on disk. `warnings` are those of the cron expression.
 
-    `warnings` are those of the cron expression. The policies are there where one job is answered, not in a batch.
+    The policies are there where one job is answered. `replayed` is there, and true, in a batch for an item that an
+    earlier request made; for one job a header says so.
     """
 
     job_id: str

@@ -23,6 +23,7 @@ def created_body(created: Created) -> CreatedBody:
     """The answer for one job, with the policies that hold."""
     body = _short_body(created)
     body.retry_policy, body.catch_up = _policies(created.spec)
+    body.replayed = msgspec.UNSET  # a header says so: the answer itself is the first one again
     return body
 
 

@@ -1,0 +1,74 @@
+"""The whole API over a real firing side, the memory store and a virtual clock; targets do as they are told."""
+
+from typing import Any
+
+from tickwheel.interfaces.http.app import build_app
+from tickwheel.interfaces.http.deps import Deps
+from tickwheel.services.dead_letters import DeadLetters
+from tickwheel.services.jobs import Jobs
+from tickwheel.services.runs import Runs
+from tickwheel.services.scheduler import Scheduler
+from tickwheel.testing.seeded_randomness import SeededRandomness
+
+from ...services.world import World  # noqa: TID252 - tests are not installed, so they have no absolute name
+from .asgi_client import AsgiClient, Reply
+
+ENDPOINT = "https://example.com/hook"
+
+
+class HttpWorld(World):
+    """`client` talks to the API; `clock.advance` lets time pass, and what is due run."""
+
+    scheduler: Scheduler
+    client: AsgiClient
+
+    async def open(self, *tokens: str) -> "HttpWorld":
+        self.scheduler = await self.start()
+        deps = {
+            "store": self.store,
+            "owner": self.scheduler,
+            "clock": self.clock,
+        }
+        app = build_app(
+            Deps(
+                jobs=Jobs(**deps, randomness=SeededRandomness(3)),
+                runs=Runs(**deps),
+                dead_letters=DeadLetters(**deps),
+                store=self.store,
+                clock=self.clock,
+                metrics=lambda: b"# HELP up x\nup 1\n",
+                tokens=tokens,
+            )
+        )
+        self.app = app
+        self.client = AsgiClient(app)
+        return self
+
+    async def close(self) -> None:
+        """A test that lets time pass calls it at its end: the firing side leaves sleepers behind."""
+        await self.crash(self.scheduler)
+
+    async def create(self, **fields: Any) -> dict[str, Any]:
+        """A job, by default one in a minute; the created answer."""
+        reply = await self.client.post("/v1/jobs", one_off(**fields))
+        assert reply.status == 201, reply.body
+        answer: dict[str, Any] = reply.json
+        return answer
+
+    async def cron(self, expression: str = "*/5 * * * *", **fields: Any) -> dict[str, Any]:
+        body = {"schedule_type": "CRON", "cron_expression": expression, "target": {"endpoint": ENDPOINT}, **fields}
+        reply = await self.client.post("/v1/jobs", body)
+        assert reply.status == 201, reply.body
+        answer: dict[str, Any] = reply.json
+        return answer
+
+    async def get(self, job_id: str, query: str = "") -> Reply:
+        return await self.client.get(f"/v1/jobs/{job_id}{query}")
+
+
+def one_off(**fields: Any) -> dict[str, Any]:
+    """The body of a valid request."""
+    body: dict[str, Any] = {"schedule_type": "DELAYED", "target": {"endpoint": ENDPOINT}, **fields}
+    if not {"delay_seconds", "execute_at", "run_at_epoch_ms"} & body.keys() and body["schedule_type"] != "INSTANT":
+        body["delay_seconds"] = 60
+    return body
