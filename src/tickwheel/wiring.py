@@ -240,3 +240,21 @@ def system_clock() -> SystemClock:
 def system_randomness() -> SystemRandomness:
     """The machine's randomness, for tools that run without a node."""
     return SystemRandomness()
+
+
+def pending_migrations(url: str) -> list[str]:
+    """What opening that store would change in its schema, as `0001 pre first_schema`; changes nothing.
+
+    Raises `ConfigError` when a newer program wrote it, `StoreUnavailable` when it can't be read.
+    """
+    scheme, _, rest = url.partition(":")
+    if scheme != "sqlite":
+        return []
+    from tickwheel.adapters.sqlite import pending_migrations as pending
+
+    return [f"{step.version:04d} {step.phase} {step.name}" for step in pending(sqlite_path(rest))]
+
+
+def handler_names(app: str) -> tuple[str, ...]:
+    """The handlers that `--app` brings; raises `ConfigError` with the reason why there are none."""
+    return load_handlers(app).names if app else ()

@@ -79,4 +79,4 @@ def examples(url: str) -> list[tuple[str, dict[str, Any]]]:
 def curl_line(url: str, job: dict[str, Any]) -> str:
     """One line for any POSIX shell; the JSON holds no single quotes."""
     body = json.dumps(job, separators=(",", ":"))
-    return f"curl -sS {url}/v1/jobs -H 'Content-Type: application/json' -d '{body}'"
+    return f"curl -sS -w '\\n' {url}/v1/jobs -H 'Content-Type: application/json' -d '{body}'"
