@@ -32,6 +32,7 @@ def insert_jobs(session: Session, jobs: Sequence[NewJob], now_ms: int) -> list[I
     keyed = any(new.job.idempotency_key is not None for new in jobs)
     answers = _answer_by_key(session, jobs) if keyed else dict[int, Inserted]()
     fresh = [(number, new) for number, new in enumerate(jobs) if number not in answers]
+    _write_keys(session, [new for _, new in fresh])
     try:
         write_jobs(session, [new for _, new in fresh], now_ms)
     except apsw.ConstraintError:
@@ -39,7 +40,6 @@ def insert_jobs(session: Session, jobs: Sequence[NewJob], now_ms: int) -> list[I
         answers.update(_answer_by_id(session, fresh))
         fresh = [(number, new) for number, new in fresh if number not in answers]
         write_jobs(session, [new for _, new in fresh], now_ms)
-    _write_keys(session, [new for _, new in fresh])
     for number, new in fresh:
         answers[number] = _answer(InsertStatus.CREATED, new)
     return [answers[number] for number in range(len(jobs))]

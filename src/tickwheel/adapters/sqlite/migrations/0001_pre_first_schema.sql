@@ -152,7 +152,7 @@ BEGIN
   DELETE FROM timers
    WHERE due_ms = OLD.due_ms AND job_id = OLD.job_id AND scheduled_ms = OLD.scheduled_ms AND gen = OLD.timer_gen;
   INSERT INTO timers (due_ms, job_id, scheduled_ms, gen, flags)
-  SELECT NEW.due_ms, NEW.job_id, NEW.scheduled_ms, NEW.timer_gen, jobs.flags & ~3 | NEW.lane
+  SELECT NEW.due_ms, NEW.job_id, NEW.scheduled_ms, NEW.timer_gen, (jobs.flags & ~3) | NEW.lane
     FROM jobs WHERE NEW.state = 0 AND jobs.job_id = NEW.job_id
       ON CONFLICT DO NOTHING;
 END;

@@ -14,7 +14,7 @@ UPDATE runs
 -- What a completion has to know, per row of the batch.
 -- batch: scheduled_ms
 SELECT jsonb_group_array(jsonb_array(b.n, r.state, r.gen, r.fence, r.attempt, r.last, r.unstarted_count, r.worker,
-                                     r.lease_ms, r.due_ms, r.started_ms, r.error, r.lane | j.flags & ~3, j.tenant_id))
+                                     r.lease_ms, r.due_ms, r.started_ms, r.error, (j.flags & ~3) | r.lane, j.tenant_id))
   FROM batch AS b
  CROSS JOIN runs AS r ON r.scheduled_ms = b.scheduled_ms AND r.job_id = b.job_id
  CROSS JOIN jobs AS j ON j.job_id = b.job_id
