@@ -104,7 +104,8 @@ def _due_row(view: JobView, tenant: str, now_ms: int) -> list[str]:
 def _failure_row(letter: DeadLetter, tenant: str, now_ms: int) -> list[str]:
     run = letter.run
     run_id = run_id_text(run.job_id, run.scheduled_ms)
-    error = f'<span class="soft">{escape(run.error[:200])}</span>' if run.error else ""
+    told = run.error if run.error and run.error != letter.cause else ""
+    error = f'<span class="soft">{escape(told[:200])}</span>' if told else ""
     return [
         cell(_moment(letter.failed_ms, now_ms), "when"),
         cell(_link(f"/v1/runs/{run_id}", tenant, letter.job_name or job_id_text(run.job_id)), "wide"),

@@ -1,0 +1,199 @@
+"""Health, readiness, metrics, documents, pages, and paths that do not exist."""
+
+import re
+from html.parser import HTMLParser
+
+import pytest
+
+from tickwheel.domain.errors import StoreUnavailable
+from tickwheel.domain.zones import tzdata_version
+from tickwheel.interfaces.http.front_page import relative
+from tickwheel.interfaces.http.openapi import openapi_document
+from tickwheel.interfaces.http.operations import OPERATIONS
+from tickwheel.interfaces.http.wire import ERRORS
+
+from .asgi_client import AsgiClient
+from .test_runs_and_dead_letters import dead
+from .world import ENDPOINT, HttpWorld
+
+
+class Page(HTMLParser):
+    """Collects what a page links to, and checks that its tags are closed in order."""
+
+    VOID = ("meta", "link", "img", "br")
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.links: list[str] = []
+        self.ids: list[str] = []
+        self.text = ""
+        self.feed(html)
+        assert self.tags == []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if tag not in self.VOID:
+            self.tags.append(tag)
+        assert tag not in ("script", "style", "iframe")
+        for name, value in attrs:
+            assert not name.startswith("on")
+            if name in ("href", "src"):
+                self.links.append(value or "")
+            if name == "id":
+                self.ids.append(value or "")
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.tags.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+
+async def page(client: AsgiClient, path: str) -> Page:
+    reply = await client.get(path)
+    assert (reply.status, reply.headers["content-type"]) == (200, "text/html; charset=utf-8")
+    assert "default-src 'none'" in reply.headers["content-security-policy"]
+    assert reply.headers["x-content-type-options"] == "nosniff"
+    return Page(reply.body.decode())
+
+
+async def test_health_says_versions(world: HttpWorld) -> None:
+    reply = await world.client.get("/healthz")
+    assert reply.status == 200
+    assert reply.json["status"] == "ok"
+    assert reply.json["tzdata_version"] == tzdata_version()
+
+
+async def test_readiness_follows_the_store(world: HttpWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def broken() -> None:
+        raise StoreUnavailable("the disk is full")
+
+    assert (await world.client.get("/readyz")).json == {"status": "ready"}
+    monkeypatch.setattr(world.store, "check", broken)
+    reply = await world.client.get("/readyz")
+    assert (reply.status, reply.code, reply.headers["retry-after"]) == (503, "store_unavailable", "1")
+    assert (await world.client.get("/healthz")).status == 200
+
+
+async def test_metrics_are_prometheus_text(world: HttpWorld) -> None:
+    reply = await world.client.get("/metrics")
+    assert reply.body == b"# HELP up x\nup 1\n"
+    assert reply.headers["content-type"].startswith("text/plain; version=0.0.4")
+
+
+async def test_the_served_document_is_the_built_one(world: HttpWorld) -> None:
+    assert (await world.client.get("/openapi.json")).json == openapi_document()
+
+
+@pytest.mark.parametrize(
+    "path", ["/v2/jobs", "/v1/jobs/", "/v1/jobs/a/b", "/v1", "/favicon.ico", "//", "/v1/jobs/%2e%2e/x"]
+)
+async def test_a_path_that_does_not_exist_is_404_with_every_method(world: HttpWorld, path: str) -> None:
+    for method in ("GET", "POST", "DELETE", "OPTIONS", "FOO"):
+        reply = await world.client.request(method, path)
+        assert reply.status in (404, 405)
+        if method != "FOO":
+            assert reply.code == "no_such_path"
+
+
+async def test_every_documented_path_answers_options(world: HttpWorld) -> None:
+    methods: dict[str, set[str]] = {}
+    for operation in OPERATIONS:
+        methods.setdefault(operation.path, set()).add(operation.method)
+    for path, expected in methods.items():
+        reply = await world.client.request("OPTIONS", re.sub(r"{\w+}", "x", path))
+        allowed = set(reply.headers["allow"].split(", "))
+        assert allowed == expected | {"OPTIONS"} | ({"HEAD"} if "GET" in expected else set())
+
+
+async def test_the_front_page_shows_what_is_due_and_what_failed(world: HttpWorld) -> None:
+    await world.create(job_name="<b>bold</b> & co")
+    await world.cron("0 2 * * *", job_name="nightly", timezone="Europe/Berlin")
+    await dead(world, job_name="broken <i>")
+    shown = await page(world.client, "/")
+    assert "<b>bold</b> & co" in shown.text
+    assert "0 2 * * *" in shown.text
+    assert "Europe/Berlin" in shown.text
+    assert "broken <i>" in shown.text
+    assert shown.text.count("HTTP 503") == 1
+    assert {"/docs", "/openapi.json", "/metrics", "/v1/dlq"} <= set(shown.links)
+    for link in shown.links:
+        assert (await world.client.get(link)).status == 200, link
+    await world.close()
+
+
+async def test_the_front_page_shows_one_tenant(world: HttpWorld) -> None:
+    await world.create(job_name="mine", tenant_id="a&b")
+    assert "mine" not in (await page(world.client, "/")).text
+    shown = await page(world.client, "/?tenant_id=a%26b")
+    assert "mine" in shown.text
+    for link in shown.links:
+        assert (await world.client.get(link)).status == 200, link
+
+
+async def test_the_front_page_of_an_empty_server_says_so(world: HttpWorld) -> None:
+    shown = await page(world.client, "/")
+    assert "Nothing is scheduled" in shown.text
+    assert "No run has failed" in shown.text
+
+
+async def test_the_front_page_stands_when_the_store_is_down(
+    world: HttpWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def broken(*args: object) -> None:
+        raise StoreUnavailable("the disk <is> full")
+
+    for name in ("counts", "list_jobs", "list_dead"):
+        monkeypatch.setattr(world.store, name, broken)
+    assert (await page(world.client, "/")).text.count("the disk <is> full") == 3
+
+
+async def test_the_reference_page_explains_every_operation_and_error(world: HttpWorld) -> None:
+    shown = await page(world.client, "/docs")
+    assert {operation.name for operation in OPERATIONS if operation.in_document} <= set(shown.ids)
+    assert {f"problem-{code}" for code in ERRORS} <= set(shown.ids)
+    assert len(shown.ids) == len(set(shown.ids))
+    for link in shown.links:
+        if link.startswith("#"):
+            assert link[1:] in shown.ids
+        else:
+            assert (await world.client.get(link)).status == 200, link
+    assert "target.headers" in shown.text
+
+
+async def test_assets_have_their_types(world: HttpWorld) -> None:
+    assert (await world.client.get("/assets/pages.css")).headers["content-type"].startswith("text/css")
+    assert (await world.client.get("/assets/icon.svg")).headers["content-type"] == "image/svg+xml"
+    for wrong in ("x", "../app.py", "%2e%2e/app.py", ""):
+        assert (await world.client.get(f"/assets/{wrong}")).code == "no_such_path"
+
+
+async def test_with_tokens_everything_but_health_wants_one() -> None:
+    world = await HttpWorld().open("t0ken")
+    for operation in OPERATIONS:
+        path = re.sub(r"{\w+}", "x", operation.path)
+        reply = await world.client.request(operation.method, path)
+        expected = 200 if path in ("/healthz", "/readyz") else 401
+        assert reply.status == expected, path
+    assert (await world.client.get("/nowhere")).status == 401
+    client = AsgiClient(world.app, "t0ken")
+    body = {"schedule_type": "INSTANT", "target": {"endpoint": ENDPOINT}}
+    assert (await client.post("/v1/jobs", body)).status == 201
+    assert (await client.get("/")).status == 200
+    await world.close()
+
+
+@pytest.mark.parametrize(
+    ("length_ms", "text"),
+    [
+        (0, "now"),
+        (5, "in 5 ms"),
+        (-999, "999 ms ago"),
+        (59_999, "in 59 s"),
+        (-60_000, "1 min ago"),
+        (3_600_000, "in 1 h"),
+        (90 * 86_400_000, "in 90 d"),
+    ],
+)
+def test_lengths_are_told_in_their_largest_unit(length_ms: int, text: str) -> None:
+    assert relative(length_ms) == text
