@@ -163,6 +163,11 @@ class Owner:
 
     async def renew(self, held: Held, **fields: Any) -> bool:
         """One heartbeat."""
+        [held_on] = (await self._arena.store.renew(self.renewal_batch(held, **fields))).tolist()
+        return bool(held_on)
+
+    def renewal_batch(self, held: Held, **fields: Any) -> Rows:
+        """One RENEWAL row."""
         now_ms = self._arena.now_ms
         values = {
             "job_id": held.job_id,
@@ -175,8 +180,7 @@ class Owner:
         } | fields
         batch = empty(RENEWAL, 1)
         batch[0] = tuple(values[name] for name in RENEWAL.names)
-        [held_on] = (await self._arena.store.renew(batch)).tolist()
-        return bool(held_on)
+        return batch
 
 
 def completion_batch(*ends: dict[str, Any]) -> Rows:

@@ -3,10 +3,10 @@ from msgspec.structs import replace
 
 from tickwheel.domain.columns import ClaimVerdict
 from tickwheel.domain.run import RunState
-from tickwheel.ports.store import InsertStatus, NewJob
+from tickwheel.ports.store import Change, FirstTimer, InsertStatus, JobView, NewJob, Run
 
 from .arena import Arena
-from .decisions import cancel, delete, redrive
+from .decisions import cancel, cancel_run, delete, redrive
 from .owner import Owner
 
 DAY_MS = 86_400_000
@@ -109,6 +109,24 @@ async def test_a_key_is_kept_a_day_after_its_job_has_ended(arena: Arena, owner: 
     await sweep_all(arena, 60_000)
     [answer] = await arena.insert(again)
     assert (answer.status, answer.job_id) == (InsertStatus.CREATED, again.job.job_id)
+
+
+async def test_an_instant_to_come_keeps_its_row(arena: Arena) -> None:
+    new = arena.recurring(arena.now_ms + 3 * DAY_MS)
+    assert new.timer is not None
+    await arena.insert(new)
+
+    def skip_ahead(view: JobView, run: Run, now_ms: int) -> Change:
+        timer = FirstTimer(run.scheduled_ms + DAY_MS, run.scheduled_ms + DAY_MS, view.job.version)
+        return replace(cancel_run(view, run, now_ms), timer=timer)
+
+    await arena.store.change_run("default", new.job.job_id, new.timer.scheduled_ms, skip_ahead)
+    arena.clock.step_ms(2 * DAY_MS)
+    await sweep_all(arena, DAY_MS)
+    assert (await arena.run(new)).state is RunState.CANCELLED, "or an edit would plan it anew"
+    arena.clock.step_ms(2 * DAY_MS + 1)
+    await sweep_all(arena, DAY_MS)
+    assert (await arena.view(new)).last_run is None
 
 
 async def test_a_swept_run_does_not_fire_again(arena: Arena, owner: Owner) -> None:

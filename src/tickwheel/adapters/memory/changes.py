@@ -88,9 +88,6 @@ def apply(tables: Tables, job: Job, change: Change, now_ms: int) -> Changed:
     if change.job is not None:
         job = change.job
         tables.put_job(job)
-    if change.drop_live:
-        for key in tables.live_timers(job.job_id):
-            tables.drop_timer(key)
     if change.cancel_open:
         for scheduled_ms in _open_instants(tables, job.job_id):
             _write(tables, job, LedgerWrite(scheduled_ms, RunState.CANCELLED), now_ms)
@@ -98,6 +95,9 @@ def apply(tables: Tables, job: Job, change: Change, now_ms: int) -> Changed:
         follow_up = _write(tables, job, write, now_ms)
         if follow_up is not None:
             timers.append(follow_up)
+    if change.drop_live:
+        for key in tables.live_timers(job.job_id):
+            tables.drop_timer(key)
     if change.timer is not None:
         tables.put_timer(job, change.timer, now_ms)
         timers.append(change.timer)

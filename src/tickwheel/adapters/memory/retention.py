@@ -1,7 +1,8 @@
 """Deletes history that is over: a bounded piece each time, dead letters never.
 
-A job goes with its last run. One that holds an idempotency key stays a day longer than anything else, so that a
-late repeat of its request still finds it.
+A run goes when both its instant and its end are past: the row of a cancelled occurrence that is still to come
+keeps it from being planned anew. A job goes with its last run. One that holds an idempotency key stays a day
+longer than anything else, so that a late repeat of its request still finds it.
 """
 
 from typing import Final
@@ -29,7 +30,8 @@ def sweep(tables: Tables, now_ms: int, retention_ms: int) -> int:
         job = tables.jobs[run.job_id]
         keyed = job.idempotency_key is not None
         limit_ms = key_cutoff_ms if keyed and not job.recurring else cutoff_ms
-        if run.state in TERMINAL and key not in tables.dead and (run.finished_ms or 0) < limit_ms:
+        ended = run.state in TERMINAL and (run.finished_ms or 0) < limit_ms
+        if ended and run.scheduled_ms < cutoff_ms and key not in tables.dead:
             tables.drop_run(key)
             touched.add(run.job_id)
             deleted += 1
