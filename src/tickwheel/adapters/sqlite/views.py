@@ -70,9 +70,16 @@ def _view(job: Job, live: Sequence[Live], runs: dict[int, Run]) -> JobView:
         job=job,
         live=live[0].timer if live else None,
         open_runs=open_runs,
-        last_run=ordered[-1] if ordered else None,
+        last_run=_last_run(job, runs),
         current=started[-1] if started else None,
     )
+
+
+def _last_run(job: Job, runs: dict[int, Run]) -> Run | None:
+    """A one-off that was moved to an earlier instant has superseded rows after the run that counts."""
+    if not job.recurring and job.scheduled_ms in runs:
+        return runs[job.scheduled_ms]
+    return runs[max(runs)] if runs else None
 
 
 def live_run(view: JobView) -> Run | None:
