@@ -21,6 +21,10 @@ from typing import Final
 MARGIN_S: Final = 0.8
 """After the grace time: commits, open requests, closing files. A kill by the watchdog stays within one second."""
 FLUSH_S: Final = 0.1
+_TOO_LATE: Final = (
+    b"The drain did not end in time (does a handler block the event loop?). Ended hard: what was running is tried "
+    b"again at the next start.\n"
+)
 _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 
 
@@ -58,6 +62,10 @@ class Stopping:
             self._loop.call_soon_threadsafe(self._requested.set)
 
     def _out_of_time(self) -> None:
+        if not self.drained:
+            # Not through sys.stderr: the thread that is stuck may hold its lock.
+            with suppress(OSError):
+                os.write(2, _TOO_LATE)
         leave(0 if self.drained else 1)
 
 

@@ -1,0 +1,118 @@
+"""A real `tickwheel dev` or `serve` on a free loopback port, stopped by its pid."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+STARTS_WITHIN_S = 30
+TICKWHEEL = (sys.executable, "-m", "tickwheel")
+ADDRESS = re.compile(r"running at (http://127\.0\.0\.1:\d+)")
+
+
+def clean_environment() -> dict[str, str]:
+    """Ours, without settings that the person who runs the tests may have."""
+    return {name: value for name, value in os.environ.items() if not name.startswith("TICKWHEEL_")}
+
+
+class ServerProcess:
+    """Started by the constructor; `url` is there once it listens. Use as a context manager."""
+
+    def __init__(self, *arguments: str, folder: Path, command: str = "dev") -> None:
+        self.lines: list[str] = []
+        self._grown = threading.Condition()
+        self.process = subprocess.Popen(
+            [*TICKWHEEL, command, "--port", "0", *arguments],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            stdin=subprocess.DEVNULL,
+            text=True,
+            cwd=folder,
+            env=clean_environment(),
+        )
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+        found = ADDRESS.search(self.wait_for_line("running at"))
+        assert found is not None
+        self.url = found[1]
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait()
+        self._reader.join(5)
+        assert self.process.stdout is not None
+        self.process.stdout.close()
+
+    def _read(self) -> None:
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            with self._grown:
+                self.lines.append(line.rstrip("\n"))
+                self._grown.notify_all()
+
+    def wait_for_line(self, text: str, *, within_s: float = STARTS_WITHIN_S) -> str:
+        """The first line that holds the text."""
+
+        def find() -> str | None:
+            return next((line for line in self.lines if text in line), None)
+
+        with self._grown:
+            self._grown.wait_for(lambda: find() or self.process.poll() is not None, within_s)
+            found = find()
+        assert found is not None, f"no line with {text!r} in {self.lines}"
+        return found
+
+    def terminate(self) -> None:
+        """SIGTERM."""
+        self.process.send_signal(signal.SIGTERM)
+
+    def exit_code(self, *, within_s: float) -> int:
+        """Its exit code; fails when it is still running after that."""
+        return self.process.wait(within_s)
+
+
+def run_cli(*arguments: str, url: str | None = None, stdin: str = "", folder: Path | None = None) -> Any:
+    """A finished `tickwheel ...` in a process of its own."""
+    environment = clean_environment()
+    if url is not None:
+        environment["TICKWHEEL_URL"] = url
+    return subprocess.run(
+        [*TICKWHEEL, *arguments],
+        capture_output=True,
+        text=True,
+        input=stdin,
+        env=environment,
+        cwd=folder,
+        timeout=30,
+        check=False,
+    )
+
+
+def json_of(finished: Any) -> Any:
+    """What a command that worked printed with --json."""
+    assert finished.returncode == 0, finished.stderr
+    return json.loads(finished.stdout)
+
+
+def wait_until(probe: Any, *, within_s: float, why: str) -> Any:
+    """The first true answer of the probe."""
+    until = time.monotonic() + within_s
+    while True:
+        answer = probe()
+        if answer:
+            return answer
+        assert time.monotonic() < until, f"not within {within_s} s: {why}"
+        time.sleep(0.05)

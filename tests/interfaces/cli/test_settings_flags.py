@@ -1,0 +1,123 @@
+"""Settings from flags, environment and file; what `serve` and `dev` insist on."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import click
+import pytest
+from click.testing import Result
+
+from tickwheel.config import Settings
+from tickwheel.domain.errors import ConfigError
+from tickwheel.interfaces.cli import dev as dev_module
+from tickwheel.interfaces.cli.failures import ExitCode
+from tickwheel.interfaces.cli.main import COMMANDS
+from tickwheel.interfaces.cli.serve import banner, checked
+from tickwheel.interfaces.cli.settings_options import ALL, read_settings
+
+TOKEN = "a-token-of-some-length"
+
+
+def read(arguments: list[str], monkeypatch: pytest.MonkeyPatch, **environment: str) -> Settings:
+    for name in environment:
+        monkeypatch.setenv(name, environment[name])
+    command = COMMANDS["serve"]
+    context = command.make_context("serve", arguments)
+    return read_settings(context)
+
+
+def test_every_wrong_setting_is_named_at_once(call: Callable[..., Result], tmp_path: Path) -> None:
+    config = tmp_path / "tickwheel.toml"
+    config.write_text('retention_days = 0\nretension_days = 3\nlog_level = "info"\n')
+    result = call(
+        "serve",
+        "--config",
+        str(config),
+        "--port",
+        "99999",
+        TICKWHEEL_LEASE_SECONDS="soon",
+        TICKWHEEL_PROT="1",
+    )
+    assert result.exit_code == ExitCode.USAGE
+    lines = result.stderr.splitlines()
+    for name in ("retention_days", "retension_days", "--port", "TICKWHEEL_LEASE_SECONDS", "TICKWHEEL_PROT"):
+        assert any(name in line for line in lines), name
+    assert "did you mean retention_days?" in result.stderr
+    assert all(line.startswith("Error: ") for line in lines)
+    assert "Traceback" not in result.stderr
+
+
+def test_flags_win_over_environment_over_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    config = tmp_path / "tickwheel.toml"
+    config.write_text("port = 1\nlease_seconds = 40\ngrace_seconds = 7\n")
+    settings = read(
+        ["--config", str(config), "--port", "3"], monkeypatch, TICKWHEEL_PORT="2", TICKWHEEL_LEASE_SECONDS="50"
+    )
+    assert (settings.port, settings.lease_seconds, settings.grace_seconds) == (3, 50, 7)
+
+
+def test_config_file_may_be_named_by_the_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    config = tmp_path / "tickwheel.toml"
+    config.write_text("retention_days = 30\n")
+    assert read([], monkeypatch, TICKWHEEL_CONFIG=str(config)).retention_days == 30
+
+
+def test_lists_and_switches_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = read(
+        ["--token", TOKEN, "--token", TOKEN + "2", "--allow-private", "10.0.0.0/8", "--allow-loopback"],
+        monkeypatch,
+    )
+    assert settings.token == (TOKEN, TOKEN + "2")
+    assert settings.allow_private == ("10.0.0.0/8",)
+    assert settings.allow_loopback
+    assert not read(["--no-allow-loopback"], monkeypatch, TICKWHEEL_ALLOW_LOOPBACK="1").allow_loopback
+
+
+def test_every_setting_is_a_flag_of_serve() -> None:
+    options = {option for parameter in COMMANDS["serve"].params for option in parameter.opts}
+    assert {"--" + name.replace("_", "-") for name in ALL} <= options
+
+
+@pytest.mark.pitfall(101)
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.7", "example.com"])
+def test_serve_without_a_token_refuses_to_listen_beyond_loopback(call: Callable[..., Result], host: str) -> None:
+    result = call("serve", "--host", host, "--port", "0")
+    assert result.exit_code == ExitCode.USAGE
+    assert result.stderr.startswith("Error: token: is missing")
+    assert host in result.stderr
+    assert "TICKWHEEL_TOKEN=" in result.stderr
+    assert "--host 127.0.0.1" in result.stderr
+
+
+def test_the_token_that_the_refusal_suggests_is_a_good_one(call: Callable[..., Result]) -> None:
+    text = call("serve", "--host", "0.0.0.0").stderr
+    suggested = text.partition("TICKWHEEL_TOKEN=")[2].partition(")")[0]
+    assert len(suggested) >= 32
+    assert checked(Settings(host="0.0.0.0", token=(suggested,)), no_auth=False).token == (suggested,)
+
+
+def test_no_auth_is_refused_beyond_loopback_even_with_a_token() -> None:
+    with pytest.raises(ConfigError, match="loopback only"):
+        checked(Settings(host="0.0.0.0", token=(TOKEN,)), no_auth=True)
+
+
+def test_no_auth_on_loopback_asks_for_no_token() -> None:
+    assert checked(Settings(token=(TOKEN,)), no_auth=True).token == ()
+
+
+def test_open_api_is_told_at_the_start() -> None:
+    assert "no token" in banner("http://127.0.0.1:1", Settings())
+    assert "no token" not in banner("http://127.0.0.1:1", replace(Settings(), token=(TOKEN,)))
+
+
+def test_dev_is_open_on_loopback_whatever_the_environment_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TICKWHEEL_HOST", "0.0.0.0")
+    monkeypatch.setenv("TICKWHEEL_TOKEN", "short")
+    monkeypatch.setenv("TICKWHEEL_ALLOW_LOOPBACK", "no")
+    context = COMMANDS["dev"].make_context("dev", [])
+    settings = read_settings(context, dev_module.INSISTS)
+    assert (settings.host, settings.token, settings.allow_loopback) == ("127.0.0.1", (), True)
+    options = {option for parameter in COMMANDS["dev"].params for option in parameter.opts}
+    assert not {"--host", "--token", "--allow-loopback"} & options
+    assert isinstance(context, click.Context)
