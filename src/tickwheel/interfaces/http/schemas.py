@@ -35,7 +35,6 @@ def components() -> Json:
         "CompactRequest": _compact(),
         "JobBatch": {
             "type": "array",
-            "minItems": 1,
             "maxItems": BATCH_COUNT,
             "items": {"$ref": REF + "JobRequest"},
         },

@@ -132,7 +132,7 @@ JOB_OPERATIONS: Final = (
         name="create_jobs",
         tag=_TAG,
         summary="Create many jobs in one commit",
-        description=f"An array of 1 to {BATCH_COUNT} requests like those of `POST /v1/jobs`. Each item has its "
+        description=f"An array of up to {BATCH_COUNT} requests like those of `POST /v1/jobs`. Each item has its "
         "own result, in the order of the request: a bad item doesn't fail the others. A result is a job (it "
         "has `job_id`) or a problem (it has `code`). The status is 200 when every item has its job, and 207 "
         "when one has not. Idempotency keys go into the items; a replayed one is marked `replayed`.",
