@@ -87,6 +87,11 @@ bench-smoke: $(DEV_STAMP) ## run each benchmark once, tiny, so that none rots
 bench: $(RUN_STAMP) ## run the benchmarks at full size on SQLite, one JSON line each
 	@for name in $(BENCHMARKS); do $(BIN)/tickwheel bench $$name --json $(ARGS) || exit 1; done
 
+.PHONY: simulate
+SEEDS ?= 500
+simulate: $(DEV_STAMP) ## run many random histories on virtual time (SEEDS=500)
+	@SIMULATION_SEEDS=$(SEEDS) $(BIN)/python -m pytest -n $(WORKERS) tests/services/test_random_histories.py $(ARGS)
+
 .PHONY: chaos
 chaos: $(DEV_STAMP) ## run the crash test in its long form: real processes, many kill -9
 	@$(BIN)/python -m tests.acceptance.crash $(ARGS)

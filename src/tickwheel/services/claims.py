@@ -63,7 +63,8 @@ class Claims:
         self._wake = asyncio.Event()
         self.idle = asyncio.Event()  # set while no batch is under way
         self.idle.set()
-        self._unknown: set[int] = set()
+        # Per run: tokens of its claims whose fate is unknown. (A token is unique in its shard only.)
+        self._unknown: dict[tuple[bytes, int], set[int]] = {}
         self._stopped = False
 
     def wake(self) -> None:
@@ -130,7 +131,8 @@ class Claims:
             started = won
             await self._starter.start(timers, plan.specs, works, answers, won, sent)
         except OutcomeUnknown:
-            self._unknown.update(fences.tolist())
+            if not answered:
+                self._note_unknown(timers, fences)
             raise
         finally:
             if not answered:
@@ -174,13 +176,20 @@ class Claims:
         won: Bools = answers["verdict"] == ClaimVerdict.WON
         for number in np.flatnonzero(answers["verdict"] == ClaimVerdict.IN_FLIGHT):
             job_id, fence = timers["job_id"][number].tobytes(), int(answers["fence"][number])
-            if fence in self._unknown:
-                self._unknown.discard(fence)
+            scheduled_ms = int(timers["scheduled_ms"][number])
+            if fence in self._unknown.get((job_id, scheduled_ms), ()):
                 won[number] = True
                 continue
             lease_ms = 0 if self._tokens.is_older(job_id, fence) else int(answers["lease_ms"][number])
-            self._reaper.watch(job_id, int(timers["scheduled_ms"][number]), fence, lease_ms)
+            self._reaper.watch(job_id, scheduled_ms, fence, lease_ms)
+        if self._unknown:
+            for key in _run_keys(timers):
+                self._unknown.pop(key, None)
         return won
+
+    def _note_unknown(self, timers: Rows, fences: Ints) -> None:
+        for key, fence in zip(_run_keys(timers), fences.tolist(), strict=False):
+            self._unknown.setdefault(key, set()).add(fence)
 
     def _tell(self, answers: Rows, sent: Sent) -> None:
         counts = np.bincount(answers["verdict"], minlength=len(ClaimVerdict)).astype(np.int64)
@@ -196,3 +205,7 @@ class Claims:
             by_lane = np.bincount(lanes[kinds == kind], minlength=LANE_COUNT)
             for lane in np.flatnonzero(by_lane):
                 pool.slots.release(int(lane), int(by_lane[lane]))
+
+
+def _run_keys(timers: Rows) -> list[tuple[bytes, int]]:
+    return list(zip(timers["job_id"].tolist(), timers["scheduled_ms"].tolist(), strict=True))

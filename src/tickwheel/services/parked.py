@@ -4,7 +4,7 @@ from typing import Final
 
 import numpy as np
 
-from tickwheel.domain.columns import Rows
+from tickwheel.domain.columns import TIMER, Rows, empty
 from tickwheel.ports.clock import Clock
 from tickwheel.services.ready import ReadyRing
 
@@ -21,6 +21,10 @@ class Parked:
 
     def __len__(self) -> int:
         return sum(len(rows) for _, rows in self._rows)
+
+    def rows(self) -> Rows:
+        """All that is held, as TIMER rows."""
+        return np.concatenate([rows for _, rows in self._rows]) if self._rows else empty(TIMER)
 
     def park(self, timers: Rows) -> None:
         """Keep these for `PAUSE_MS`."""

@@ -31,6 +31,7 @@ from tickwheel.services.parked import Parked
 from tickwheel.services.plans import Planner
 from tickwheel.services.ready import ReadyRing
 from tickwheel.services.reaper import Reaper
+from tickwheel.services.safety_net import SafetyNet
 from tickwheel.services.slices import Slices
 from tickwheel.services.starts import Starter
 from tickwheel.services.supervision import supervise
@@ -125,6 +126,14 @@ class Scheduler:
             ledger=store, pools=self.pools, reaper=self._reaper, clock=clock, lease_length_ms=settings.lease_ms
         )
         self._sweeper = Sweeper(store=store, clock=clock, retention_ms=settings.retention_ms)
+        self._safety_net = SafetyNet(
+            store=store,
+            ready=self.ready,
+            parked=self.parked,
+            pools=self.pools,
+            clock=clock,
+            on_due=self._wake_claims,
+        )
         self._clock_watch = ClockWatch(clock=clock, events=events, behind_ms=clock_behind_ms)
         self._loops: dict[str, asyncio.Task[None]] = {}
 
@@ -156,6 +165,7 @@ class Scheduler:
             ("reaper", self._reaper.run),
             ("parked", self._run_parked),
             ("sweeper", self._sweeper.run),
+            ("safety net", self._safety_net.run),
             ("clock watch", self._clock_watch.run),
         ):
             running = supervise(name, loop, self._clock, self._events)

@@ -1,0 +1,73 @@
+"""Finds overdue timers that memory has lost track of, and puts them back into the ready ring.
+
+Normally there are none. But a commit whose answer was lost (of a claim, an edit, an insert) may have left a timer
+in the store that nobody armed; without this it would fire only after the next start. Example: a claim of 10:00
+commits together with the timer of 11:00, but its answer is lost; the claim is repeated, finds the row of 10:00
+taken, and learns nothing about 11:00.
+
+A page of overdue timers is read every few seconds, from where the page before it ended, so that a mass of runs
+that wait for an absent handler costs little. Attempts in flight and parked timers are left out; anything else that
+is known already is claimed twice, which is harmless.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+import numpy as np
+
+from tickwheel.domain.columns import Rows
+from tickwheel.ports.clock import Clock
+from tickwheel.ports.store import TimerStore
+from tickwheel.services.attempts import Pool
+from tickwheel.services.parked import Parked
+from tickwheel.services.ready import ReadyRing
+
+CHECK_MS: Final = 5_000
+OVERDUE_MS: Final = 5_000
+PAGE_TIMERS: Final = 5_000
+BUSY_TIMERS: Final = 1_000
+"""With more than this waiting for slots, lateness is no sign of loss."""
+
+
+class SafetyNet:
+    """The loop that looks for lost timers."""
+
+    def __init__(
+        self,
+        *,
+        store: TimerStore,
+        ready: ReadyRing,
+        parked: Parked,
+        pools: Sequence[Pool],
+        clock: Clock,
+        on_due: Callable[[], None],
+    ) -> None:
+        self._store, self._ready, self._parked, self._pools = store, ready, parked, pools
+        self._clock, self._on_due = clock, on_due
+        self._from_ms = 0
+
+    async def run(self) -> None:
+        """Look for ever."""
+        while True:
+            await self._clock.sleep_ms(CHECK_MS)
+            if len(self._ready) <= BUSY_TIMERS:
+                await self.look()
+
+    async def look(self) -> None:
+        """Read one page and put back what is not known."""
+        overdue_ms = self._clock.now_ms() - OVERDUE_MS
+        page = await self._store.load_timers(self._from_ms, overdue_ms, PAGE_TIMERS)
+        self._from_ms = int(page["due_ms"][-1]) + 1 if len(page) else 0
+        lost = page[self._unknown(page)]
+        if len(lost):
+            self._ready.push(lost)
+            self._on_due()
+
+    def _unknown(self, page: Rows) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+        known = {
+            (job_id, scheduled_ms)
+            for rows in (self._parked.rows(), *(pool.inflight.rows[pool.inflight.active] for pool in self._pools))
+            for job_id, scheduled_ms in zip(rows["job_id"].tolist(), rows["scheduled_ms"].tolist(), strict=True)
+        }
+        pairs = zip(page["job_id"].tolist(), page["scheduled_ms"].tolist(), strict=True)
+        return np.fromiter((pair not in known for pair in pairs), dtype=np.bool_, count=len(page))
