@@ -12,6 +12,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from tickwheel import Client
+
 STARTS_WITHIN_S = 30
 TICKWHEEL = (sys.executable, "-m", "tickwheel")
 ADDRESS = re.compile(r"running at (http://127\.0\.0\.1:\d+)")
@@ -42,6 +44,7 @@ class ServerProcess:
         found = ADDRESS.search(self.wait_for_line("running at"))
         assert found is not None
         self.url = found[1]
+        self.client = Client(self.url)
 
     def __enter__(self) -> Self:
         return self
@@ -52,6 +55,7 @@ class ServerProcess:
         if self.process.poll() is None:
             self.process.kill()
         self.process.wait()
+        self.client.close()
         self._reader.join(5)
         assert self.process.stdout is not None
         self.process.stdout.close()
