@@ -10,6 +10,7 @@ import sys
 from array import array
 from datetime import datetime
 from pathlib import Path
+from typing import cast
 
 import httptools
 
@@ -27,8 +28,7 @@ class Receiver(asyncio.Protocol):
         self._scheduled_ms = 0
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        self._transport = cast(asyncio.Transport, transport)  # uvloop's own class is no subclass of it
 
     def data_received(self, data: bytes) -> None:
         self._parser.feed_data(data)
