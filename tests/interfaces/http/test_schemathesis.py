@@ -38,8 +38,8 @@ def call(url: str, path: str, body: Any) -> Any:
         return json.load(response)
 
 
-# The schema can't say everything that a request must be (a cron expression, one of three time fields), so data that
-# it allows may be refused. A batch is taken though an item is bad.
+# The schema can't say all that a request must be (a cron expression, one of three time fields), so data that it
+# allows may be refused. A batch is taken though an item is bad.
 LEFT_OUT = [CHECKS.get_one("positive_data_acceptance")]
 LEFT_OUT_OF_BATCH = [*LEFT_OUT, CHECKS.get_one("negative_data_rejection")]
 

@@ -108,12 +108,19 @@ def _problem_list(operation: Operation) -> str:
 def _fields() -> str:
     rows = [_field_row(row) for row in field_rows()]
     heading = '<h2 id="fields">Fields of a job</h2>'
-    return heading + table(["Field", "Type", "Default", "Bound", "Goes with", "Meaning"], rows, "")
+    return heading + table(["Field", "Value", "Meaning"], rows, "")
 
 
 def _field_row(row: FieldRow) -> list[str]:
-    name = f"<code>{escape(row.name)}</code>"
-    return [cell(name, "name"), *(cell(inline(text)) for text in row.middle), cell(inline(row.meaning), "wide")]
+    bound = f'<span class="soft">{inline(row.bound)}</span>' if row.bound else ""
+    default = row.default if row.default in ("", "required") else f"default: {row.default}"
+    default = f'<span class="soft">{inline(default)}</span>' if default else ""
+    goes_with = f'<span class="soft">{inline(row.goes_with)}</span>' if row.goes_with else ""
+    return [
+        cell(f"<code>{escape(row.name)}</code>", "name"),
+        cell(inline(row.kind) + bound + default),
+        cell(inline(row.meaning) + goes_with, "wide"),
+    ]
 
 
 def _problems() -> str:

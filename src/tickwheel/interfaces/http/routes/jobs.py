@@ -100,7 +100,8 @@ class JobRoutes:
         refuse_precondition(call)
         await _no_body(call)
         created = await self._jobs.trigger(tenant_id, job_id_of(call), header_key(call))
-        return ok(triggered_body(created), status=201, headers=created_headers(created))
+        body = triggered_body(created)
+        return ok(body, status=201, headers=created_headers(created, body.job_id))
 
     async def _hold(self, call: Call, change: Callable[[str, bytes, int | None], Awaitable[JobView]]) -> Answer:
         tenant_id = query_tenant(call.query)

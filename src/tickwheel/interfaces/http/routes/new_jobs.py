@@ -46,7 +46,8 @@ class NewJobRoutes:
         call.query.done()
         request = parse_job_request(await call.json_body(BODY_BYTES))
         created = await self._jobs.create(request, header_key(call))
-        return ok(created_body(created), status=201, headers=created_headers(created))
+        body = created_body(created)
+        return ok(body, status=201, headers=created_headers(created, body.job_id))
 
     async def create_many(self, call: Call) -> Answer:
         """An array of jobs in one commit."""
@@ -61,7 +62,7 @@ class NewJobRoutes:
         request = parse_compact_request(await call.json_body(BODY_BYTES))
         created = await self._jobs.create(request, header_key(call))
         body = CompactBody(job_id_text(created.job_id), "SCHEDULED")
-        return ok(body, status=201, headers=created_headers(created))
+        return ok(body, status=201, headers=created_headers(created, body.job_id))
 
     async def put_named(self, call: Call) -> Answer:
         """Create or replace by name."""
@@ -82,9 +83,9 @@ class NewJobRoutes:
         return for_tenant(parse_job_request(raw), tenant_id)
 
 
-def created_headers(created: Created) -> tuple[Header, ...]:
-    """Where the job is, and whether it was there before."""
-    where = location(job_id_text(created.job_id), created.tenant_id)
+def created_headers(created: Created, job_id: str) -> tuple[Header, ...]:
+    """Where the job is, and whether it was there before; `job_id` is its printed id."""
+    where = location(job_id, created.tenant_id)
     return (where, _REPLAYED) if created.replayed else (where,)
 
 
