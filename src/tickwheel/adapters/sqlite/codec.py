@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
-import apsw
 import msgspec
 import numpy as np
 
@@ -18,9 +17,9 @@ _TAGS: Final = msgspec.json.Decoder(tuple[str, ...])
 _encode_json: Final = msgspec.json.Encoder().encode
 
 
-def pack_rows(rows: Sequence[Sequence[Any]]) -> bytes:
+def pack_rows(rows: Sequence[Sequence[Any]]) -> str:
     """The `:rows` binding. Raises `UnicodeEncodeError` for text that is not Unicode."""
-    return apsw.jsonb_encode(rows)
+    return _encode_json(rows).decode()
 
 
 def pack_ids(ids: Iterable[bytes]) -> bytes:
@@ -28,9 +27,9 @@ def pack_ids(ids: Iterable[bytes]) -> bytes:
     return b"".join(ids)
 
 
-def pack_columns(batch: Rows, names: list[str]) -> bytes:
+def pack_columns(batch: Rows, names: list[str]) -> str:
     """The `:rows` binding of some integer columns of a structured array."""
-    return apsw.jsonb_encode(batch[names].tolist())
+    return _encode_json(batch[names].tolist()).decode()
 
 
 def pack_id_column(batch: Rows) -> bytes:

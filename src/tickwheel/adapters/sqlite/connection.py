@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 import apsw
+import msgspec
 
 DATABASE_NAME: Final = "tickwheel.db"
 PAGE_BYTES: Final = 4096
@@ -14,6 +15,8 @@ CHECKPOINT_PAGES: Final = 4_000
 """Pages in the write-ahead log at which a commit copies them into the database file."""
 WAL_KEEP_BYTES: Final = 67_108_864
 BUSY_MS: Final = 5_000
+
+_decode_rows: Final = msgspec.json.Decoder(list[Any]).decode
 
 Bindings: TypeAlias = Mapping[str, Any] | Sequence[Any]
 
@@ -49,7 +52,7 @@ def _pragmas(connection: apsw.Connection, *pragmas: str) -> None:
 
 
 class Session:
-    """Runs statements on one connection, in one thread. Results of batches come back as one JSONB value."""
+    """Runs statements on one connection, in one thread. Results of batches come back as one JSON text."""
 
     def __init__(self, connection: apsw.Connection) -> None:
         self.connection = connection
@@ -64,7 +67,5 @@ class Session:
         return self.connection.execute(sql, bindings).get
 
     def table(self, sql: str, bindings: Bindings | None = None) -> list[Any]:
-        """The rows of a statement that gathers them into one `jsonb_group_array`."""
-        gathered = self.connection.execute(sql, bindings).get
-        rows: list[Any] = apsw.jsonb_decode(gathered)
-        return rows
+        """The rows of a statement that gathers them into one `json_group_array`."""
+        return _decode_rows(self.connection.execute(sql, bindings).get)

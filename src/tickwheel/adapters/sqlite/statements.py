@@ -1,10 +1,10 @@
 """Named statements from the `.sql` files beside this module.
 
-A file holds statements that each begin with a line `-- name: some_name`. A line `-- batch: a b c` in one
-gives it a table expression `batch (n, job_id, a, b, c)` over the bindings `:rows` (a JSONB array of arrays)
-and `:ids` (all job ids, 16 bytes each, one after the other). So a batch of any size is *one* statement that
-runs in C from start to end: per row it neither calls Python nor takes the interpreter lock, which a busy main
-thread gives up only every 5 ms.
+A file holds statements that each begin with a line `-- name: some_name`. A line `-- batch: a b c` in one gives
+it a table expression `batch (n, job_id, a, b, c)` over the bindings `:rows` (a JSON array of arrays) and `:ids`
+(all job ids, 16 bytes each, one after the other). So a batch of any size is *one* statement that runs in C from
+start to end: per row it neither calls Python nor takes the interpreter lock, which a busy main thread gives up
+only every 5 ms. (`jsonb_each`, not `json_each`: the latter would print each row again as text.)
 """
 
 from collections.abc import Mapping

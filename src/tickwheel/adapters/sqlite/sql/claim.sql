@@ -14,7 +14,7 @@ SELECT b.scheduled_ms, b.job_id, 2, b.fence, 1 - b.last, b.last, j.lane, coalesc
 -- name: observe
 -- What a claim has to know, per row of the batch: the job, the run, the timer.
 -- batch: scheduled_ms due_ms gen
-SELECT jsonb_group_array(jsonb_array(b.n, j.state, j.version, j.lane, j.flags & 4, r.state, r.gen, r.fence, r.attempt,
+SELECT json_group_array(json_array(b.n, j.state, j.version, j.lane, j.flags & 4, r.state, r.gen, r.fence, r.attempt,
                                      r.last, r.lost_count, r.lease_ms, t.armed_ms))
   FROM batch AS b
   LEFT JOIN jobs AS j ON j.job_id = b.job_id
@@ -23,7 +23,7 @@ SELECT jsonb_group_array(jsonb_array(b.n, j.state, j.version, j.lane, j.flags & 
     ON t.due_ms = b.due_ms AND t.job_id = b.job_id AND t.scheduled_ms = b.scheduled_ms AND t.gen = b.gen
 
 -- name: open_runs
-SELECT jsonb_group_array(jsonb_array(hex(r.job_id), r.scheduled_ms, r.state, r.fence))
+SELECT json_group_array(json_array(hex(r.job_id), r.scheduled_ms, r.state, r.fence))
   FROM carray(:wanted) CROSS JOIN runs AS r ON r.job_id = carray.value AND r.listed = 1 AND r.state IN (0, 1, 2, 3, 8)
 
 -- name: insert_runs

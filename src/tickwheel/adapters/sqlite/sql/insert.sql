@@ -24,10 +24,10 @@ SELECT tenant_id, tag, job_id FROM batch WHERE true
     ON CONFLICT DO NOTHING
 
 -- name: stored_jobs
-SELECT jsonb_group_array(hex(jobs.job_id)) FROM carray(:wanted) CROSS JOIN jobs ON jobs.job_id = carray.value
+SELECT json_group_array(hex(jobs.job_id)) FROM carray(:wanted) CROSS JOIN jobs ON jobs.job_id = carray.value
 
 -- name: stored_keys
-SELECT jsonb_group_array(jsonb_array(b.key, hex(k.job_id), hex(k.request_hash), k.next_ms, k.created_ms))
+SELECT json_group_array(json_array(b.key, hex(k.job_id), hex(k.request_hash), k.next_ms, k.created_ms))
   FROM jsonb_each(:rows) AS b
  CROSS JOIN idempotency_keys AS k ON k.tenant_id = b.value ->> 0 AND k.idempotency_key = b.value ->> 1
 

@@ -1,14 +1,14 @@
 -- name: newest
-SELECT jsonb_group_array(hex(job_id))
+SELECT json_group_array(hex(job_id))
   FROM (SELECT job_id FROM jobs WHERE tenant_id = :tenant_id AND job_id < :before ORDER BY job_id DESC LIMIT :count)
 
 -- name: newest_with_tag
-SELECT jsonb_group_array(hex(job_id))
+SELECT json_group_array(hex(job_id))
   FROM (SELECT job_id FROM job_tags WHERE tenant_id = :tenant_id AND tag = :tag AND job_id < :before
          ORDER BY job_id DESC LIMIT :count)
 
 -- name: newest_in_state
-SELECT jsonb_group_array(hex(job_id))
+SELECT json_group_array(hex(job_id))
   FROM (SELECT job_id FROM (SELECT job_id FROM jobs
                              WHERE tenant_id = :tenant_id AND state = :job_state AND state IN (1, 2, 3)
                                AND job_id < :before ORDER BY job_id DESC LIMIT :count)
@@ -19,21 +19,21 @@ SELECT jsonb_group_array(hex(job_id))
          ORDER BY job_id DESC LIMIT :count)
 
 -- name: in_flight
-SELECT jsonb_group_array(hex(job_id)) FROM (SELECT job_id FROM runs WHERE state IN (1, 2, 3) LIMIT :count)
+SELECT json_group_array(hex(job_id)) FROM (SELECT job_id FROM runs WHERE state IN (1, 2, 3) LIMIT :count)
 
 -- name: named_like
-SELECT jsonb_group_array(hex(job_id))
+SELECT json_group_array(hex(job_id))
   FROM (SELECT job_id FROM jobs WHERE tenant_id = :tenant_id AND name >= :name_from AND name < :name_to LIMIT :count)
 
 -- name: soonest
-SELECT jsonb_group_array(jsonb_array(due_ms, hex(job_id)))
+SELECT json_group_array(json_array(due_ms, hex(job_id)))
   FROM (SELECT due_ms, job_id FROM timers
          WHERE (due_ms, job_id) > (:due_ms, :after) AND due_ms < :until_ms AND gen > 0
          ORDER BY due_ms, job_id LIMIT :count)
 
 -- name: facts
 -- What the filters look at. The due time is that of the occurrence that has no ledger row yet.
-SELECT jsonb_group_array(jsonb_array(
+SELECT json_group_array(json_array(
          hex(j.job_id), j.tenant_id, j.name, j.schedule_type, j.lane, j.state, j.flags & 4,
          (SELECT r.state FROM runs AS r WHERE r.scheduled_ms = j.first_instant_ms AND r.job_id = j.job_id),
          iif(j.flags & 4,
@@ -50,7 +50,7 @@ SELECT jsonb_group_array(jsonb_array(
   FROM carray(:wanted) CROSS JOIN jobs AS j ON j.job_id = carray.value
 
 -- name: dead_letters
-SELECT jsonb_group_array(jsonb_array({run}, j.name, k.failed_ms, k.cause))
+SELECT json_group_array(json_array({run}, j.name, k.failed_ms, k.cause))
   FROM (SELECT * FROM (SELECT scheduled_ms, job_id, failed_ms, cause FROM dead_letters
                         WHERE tenant_id = :tenant_id AND failed_ms = :failed_ms
                           AND (job_id, scheduled_ms) > (:job_id, :scheduled_ms)

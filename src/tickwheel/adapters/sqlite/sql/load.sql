@@ -10,6 +10,6 @@ SELECT count(*), group_concat(due_ms), group_concat(hex(job_id), ''), group_conc
          WHERE due_ms >= :from_ms AND due_ms < :until_ms ORDER BY due_ms, job_id, scheduled_ms, gen)
 
 -- name: load_work
-SELECT jsonb_group_array(jsonb_array(hex(j.job_id), j.tenant_id, j.name, j.state, j.version, j.spec, j.payload,
+SELECT json_group_array(json_array(hex(j.job_id), j.tenant_id, j.name, j.state, j.version, j.spec, j.payload,
                                      j.idempotency_key, j.effective_ms))
   FROM carray(:wanted) CROSS JOIN jobs AS j ON j.job_id = carray.value

@@ -2,7 +2,7 @@
 UPDATE shards SET epoch = epoch + 1
 
 -- name: epochs
-SELECT jsonb_group_array(jsonb_array(shard, epoch)) FROM shards
+SELECT json_group_array(json_array(shard, epoch)) FROM shards
 
 -- name: name_worker
 INSERT INTO workers (name) VALUES (:name) ON CONFLICT DO NOTHING

@@ -1,6 +1,6 @@
 -- name: expired
 -- In-flight runs whose lease is past, or whose worker is not ours.
-SELECT jsonb_group_array(jsonb_array(scheduled_ms, hex(job_id)))
+SELECT json_group_array(json_array(scheduled_ms, hex(job_id)))
   FROM (SELECT * FROM (SELECT lease_ms, job_id, scheduled_ms FROM runs
                         WHERE state IN (1, 2, 3) AND worker = :worker AND lease_ms <= :now_ms
                         ORDER BY lease_ms LIMIT :limit)
@@ -14,21 +14,21 @@ SELECT jsonb_group_array(jsonb_array(scheduled_ms, hex(job_id)))
 
 -- name: runs_by_key
 -- batch: scheduled_ms
-SELECT jsonb_group_array(jsonb_array({run}))
+SELECT json_group_array(json_array({run}))
   FROM batch AS b
  CROSS JOIN runs AS r ON r.scheduled_ms = b.scheduled_ms AND r.job_id = b.job_id
  CROSS JOIN jobs AS j ON j.job_id = b.job_id
   LEFT JOIN workers AS w ON w.worker = r.worker
 
 -- name: attempts
-SELECT jsonb_group_array(jsonb_array(attempt, fence, w.name, started_ms, finished_ms, outcome, http_status, error,
+SELECT json_group_array(json_array(attempt, fence, w.name, started_ms, finished_ms, outcome, http_status, error,
                                      excerpt))
   FROM (SELECT * FROM attempts WHERE scheduled_ms = :scheduled_ms AND job_id = :job_id ORDER BY fence) AS a
   LEFT JOIN workers AS w ON w.worker = a.worker
 
 -- name: runs_of_job
 -- Latest first, before an instant.
-SELECT jsonb_group_array(jsonb_array({run}))
+SELECT json_group_array(json_array({run}))
   FROM (SELECT scheduled_ms, job_id FROM runs
          WHERE job_id = :job_id AND listed = 1 AND scheduled_ms < :before_ms
          ORDER BY scheduled_ms DESC LIMIT :limit) AS k
@@ -37,7 +37,7 @@ SELECT jsonb_group_array(jsonb_array({run}))
   LEFT JOIN workers AS w ON w.worker = r.worker
 
 -- name: run_of_one_off
-SELECT jsonb_group_array(jsonb_array({run}))
+SELECT json_group_array(json_array({run}))
   FROM jobs AS j
  CROSS JOIN runs AS r ON r.scheduled_ms = j.first_instant_ms AND r.job_id = j.job_id
   LEFT JOIN workers AS w ON w.worker = r.worker

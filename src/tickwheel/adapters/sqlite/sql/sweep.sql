@@ -1,6 +1,6 @@
 -- name: candidates
 -- A bounded piece of the ledger from a position on, oldest instants first.
-SELECT jsonb_group_array(jsonb_array(r.scheduled_ms, hex(r.job_id), r.state, r.finished_ms, r.listed,
+SELECT json_group_array(json_array(r.scheduled_ms, hex(r.job_id), r.state, r.finished_ms, r.listed,
                                      j.idempotency_key IS NOT NULL AND j.flags & 4 = 0,
                                      d.job_id IS NOT NULL))
   FROM (SELECT scheduled_ms, job_id, state, finished_ms, listed FROM runs
@@ -19,7 +19,7 @@ DELETE FROM attempts WHERE (scheduled_ms, job_id) IN (SELECT scheduled_ms, job_i
 
 -- name: over
 -- Jobs that ended before the cutoff; those with an idempotency key stay longer.
-SELECT jsonb_group_array(hex(job_id))
+SELECT json_group_array(hex(job_id))
   FROM (SELECT job_id FROM jobs
          WHERE state IN (2, 3, 4) AND updated_ms < iif(idempotency_key IS NULL, :cutoff_ms, :key_cutoff_ms)
            AND updated_ms < :cutoff_ms
@@ -27,7 +27,7 @@ SELECT jsonb_group_array(hex(job_id))
 
 -- name: spent
 -- Of these jobs, the ones that nothing refers to any more.
-SELECT jsonb_group_array(jsonb_array(hex(j.job_id), j.tenant_id, j.idempotency_key, j.tags))
+SELECT json_group_array(json_array(hex(j.job_id), j.tenant_id, j.idempotency_key, j.tags))
   FROM carray(:wanted) CROSS JOIN jobs AS j ON j.job_id = carray.value
  WHERE NOT EXISTS (SELECT 1 FROM runs AS r WHERE r.job_id = j.job_id AND r.listed = 1)
    AND NOT EXISTS (SELECT 1 FROM runs AS r WHERE r.scheduled_ms = j.first_instant_ms AND r.job_id = j.job_id)

@@ -1,5 +1,5 @@
 -- name: jobs
-SELECT jsonb_group_array(jsonb_array({job}))
+SELECT json_group_array(json_array({job}))
   FROM carray(:wanted) CROSS JOIN jobs AS j ON j.job_id = carray.value
 
 -- name: job_of_tenant
@@ -10,7 +10,7 @@ SELECT job_id FROM jobs WHERE tenant_id = :tenant_id AND name = :name AND named 
 
 -- name: live_timers
 -- First timers of occurrences that have no ledger row yet: of recurring jobs, then of one-offs.
-SELECT jsonb_group_array(jsonb_array(hex(job_id), due_ms, scheduled_ms, gen, armed_ms))
+SELECT json_group_array(json_array(hex(job_id), due_ms, scheduled_ms, gen, armed_ms))
   FROM (SELECT t.job_id, t.due_ms, t.scheduled_ms, t.gen, t.armed_ms
           FROM carray(:wanted) CROSS JOIN timers AS t ON t.job_id = carray.value AND t.flags & 4 AND t.gen > 0
          UNION ALL
@@ -23,7 +23,7 @@ SELECT jsonb_group_array(jsonb_array(hex(job_id), due_ms, scheduled_ms, gen, arm
 
 -- name: view_runs
 -- Of each job: its open runs, its latest run, and the run of a one-off. A run may come twice.
-SELECT jsonb_group_array(jsonb_array({run}))
+SELECT json_group_array(json_array({run}))
   FROM (SELECT r.scheduled_ms, r.job_id
           FROM carray(:wanted)
          CROSS JOIN runs AS r ON r.job_id = carray.value AND r.listed = 1 AND r.state IN (0, 1, 2, 3, 8)
