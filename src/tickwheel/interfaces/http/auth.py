@@ -27,11 +27,6 @@ class Tokens:
     def __init__(self, tokens: Iterable[str] = ()) -> None:
         self._tokens = tuple(token.encode() for token in tokens)
 
-    @property
-    def required(self) -> bool:
-        """Whether a token is needed."""
-        return bool(self._tokens)
-
     def check(self, authorization: bytes | None, *, allow_basic: bool) -> None:
         """Raise the 401 `Refusal` unless the header carries a known token."""
         if not self._tokens:
