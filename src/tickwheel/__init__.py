@@ -51,8 +51,10 @@ if TYPE_CHECKING:
         Preview,
         Redriven,
         RefusedJob,
+        RefusedRun,
         Run,
         RunPage,
+        TriggeredRun,
     )
 
     handler = default_handlers.handler
@@ -97,8 +99,10 @@ _PLACES = {
         "Preview",
         "Redriven",
         "RefusedJob",
+        "RefusedRun",
         "Run",
         "RunPage",
+        "TriggeredRun",
     ),
 }
 _MODULE_OF = {name: module for module, names in _PLACES.items() for name in names}
@@ -129,6 +133,7 @@ __all__ = [
     "Preview",
     "Redriven",
     "RefusedJob",
+    "RefusedRun",
     "RequestRefused",
     "RequestTimedOut",
     "Retry",
@@ -138,6 +143,7 @@ __all__ = [
     "Snooze",
     "StoreUnavailable",
     "TickwheelError",
+    "TriggeredRun",
     "Unauthorized",
     "UnexpectedAnswer",
     "UnsupportedFilter",

@@ -28,6 +28,11 @@ async def broken(payload, ctx):
     raise Fail("it is broken")
 
 
+@handler("evil")
+async def evil(payload, ctx):
+    raise Fail("\x1b[2Jcleared")
+
+
 @handler("nap")
 async def nap(payload, ctx):
     await asyncio.sleep(payload)

@@ -37,11 +37,10 @@ class Api:
 
     def show(self, call: Call[T], for_people: Callable[[T], None]) -> None:
         """Ask, and print: the server's own JSON with --json, else what `for_people` prints."""
-        body = self.ask(call.raw())
         if self.as_json:
-            print_json(body)
+            print_json(self.ask(call.raw()))
         else:
-            for_people(call.read(body))
+            for_people(self.ask(call))
 
     def pause(self, length_ms: int) -> None:
         """Wait between two looks at the server."""

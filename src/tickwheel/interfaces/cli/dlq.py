@@ -42,8 +42,10 @@ def redrive(api: Api, run_ids: tuple[str, ...], redrive_all: bool) -> None:
         print_json(body)
     else:
         click.echo(f"{result.redriven_count} will run again")
-    if result.not_found:
-        raise Failure([f"{run_id} is no dead letter" for run_id in result.not_found], ExitCode.NOT_FOUND)
+    lines = [f"{run_id} is no dead letter" for run_id in result.not_found]
+    lines += [f"{refused.run_id}: {refused.detail}" for refused in result.refused]
+    if lines:
+        raise Failure(lines, ExitCode.CONFLICT if result.refused else ExitCode.NOT_FOUND)
 
 
 @dlq.command()

@@ -20,8 +20,8 @@ from tickwheel.interfaces.client.models import (
     Preview,
     Redriven,
     Run,
-    RunBrief,
     RunPage,
+    TriggeredRun,
 )
 from tickwheel.interfaces.client.queries import JobFilters, PageFields, PreviewFields
 from tickwheel.interfaces.client.transport import DEFAULT_TIMEOUT_SECONDS, DEFAULT_URL, Transport
@@ -100,8 +100,8 @@ class AsyncClient:
         """Go on with the next occurrence."""
         return await self._run(exchange(calls.resume_job(job_id, self._tenant_id)))
 
-    async def trigger(self, job_id: str) -> RunBrief:
-        """One more run, now, beside the schedule. Never sent twice by itself."""
+    async def trigger(self, job_id: str) -> TriggeredRun:
+        """One more run, now, beside the schedule: a job of its own with one run."""
         return await self._run(exchange(calls.trigger_job(job_id, self._tenant_id)))
 
     async def delete(self, job_id: str) -> None:

@@ -19,8 +19,8 @@ from tickwheel.interfaces.client.models import (
     Preview,
     Redriven,
     Run,
-    RunBrief,
     RunPage,
+    TriggeredRun,
 )
 from tickwheel.interfaces.client.queries import JobFilters, PageFields, PreviewFields
 from tickwheel.interfaces.client.transport import DEFAULT_TIMEOUT_SECONDS, DEFAULT_URL, Transport
@@ -97,8 +97,8 @@ class Client:
         """Go on with the next occurrence."""
         return self._run(exchange(calls.resume_job(job_id, self._tenant_id)))
 
-    def trigger(self, job_id: str) -> RunBrief:
-        """One more run, now, beside the schedule. Never sent twice by itself."""
+    def trigger(self, job_id: str) -> TriggeredRun:
+        """One more run, now, beside the schedule: a job of its own with one run."""
         return self._run(exchange(calls.trigger_job(job_id, self._tenant_id)))
 
     def delete(self, job_id: str) -> None:

@@ -22,7 +22,8 @@ class Call(Generic[T]):
     """One request. `path` begins with a slash and carries the query.
 
     `repeatable`: sending it again after an answer that never came does no harm. `gone_is_done`: when it was sent
-    again, "not found" means that the first one worked.
+    again, "not found" means that the first one worked. `if_replayed` is applied to an answer whose header says
+    that an earlier request made it.
     """
 
     method: str
@@ -30,12 +31,14 @@ class Call(Generic[T]):
     read: Callable[[bytes], T]
     body: bytes | None = None
     if_match: str | None = None
+    idempotency_key: str | None = None
     repeatable: bool = True
     gone_is_done: bool = False
+    if_replayed: Callable[[T], T] | None = None
 
     def raw(self) -> "Call[bytes]":
         """The same request, its answer unread."""
-        return replace(self, read=bytes)  # type: ignore[arg-type,return-value]  # replace() can't change T
+        return replace(self, read=bytes, if_replayed=None)  # type: ignore[arg-type,return-value]  # T changes
 
 
 def _reader(kind: type[T]) -> Callable[[bytes], T]:
@@ -47,7 +50,7 @@ _job: Final = _reader(models.Job)
 _jobs: Final = _reader(models.JobPage)
 _run: Final = _reader(models.Run)
 _runs: Final = _reader(models.RunPage)
-_brief: Final = _reader(models.RunBrief)
+_triggered: Final = _reader(models.TriggeredRun)
 _dead_letters: Final = _reader(models.DeadLetterPage)
 _redriven: Final = _reader(models.Redriven)
 _preview: Final = _reader(models.Preview)
@@ -75,6 +78,10 @@ def _results(body: bytes) -> models.BatchResult:
     )
 
 
+def _replayed(job: models.CreatedJob) -> models.CreatedJob:
+    return msgspec.structs.replace(job, replayed=True)
+
+
 def _nothing(body: bytes) -> None:
     return None
 
@@ -86,7 +93,7 @@ def create_job(fields: Mapping[str, Any], tenant_id: str | None) -> Call[models.
 
 def create_from_json(body: bytes) -> Call[models.CreatedJob]:
     """POST /v1/jobs with JSON that holds an idempotency key."""
-    return Call(method="POST", path="/v1/jobs", body=body, read=_created)
+    return Call(method="POST", path="/v1/jobs", body=body, read=_created, if_replayed=_replayed)
 
 
 def create_jobs(body: bytes) -> Call[models.BatchResult]:
@@ -139,10 +146,10 @@ def resume_job(job_id: str, tenant_id: str | None) -> Call[models.Job]:
     return Call(method="POST", path=_job_path(job_id) + "/resume" + _query(tenant_id), read=_job)
 
 
-def trigger_job(job_id: str, tenant_id: str | None) -> Call[models.RunBrief]:
-    """POST /v1/jobs/{id}/trigger: each one is another run, so it isn't sent again by itself."""
+def trigger_job(job_id: str, tenant_id: str | None) -> Call[models.TriggeredRun]:
+    """POST /v1/jobs/{id}/trigger, with an idempotency key: sent again, it is the same run."""
     path = _job_path(job_id) + "/trigger" + _query(tenant_id)
-    return Call(method="POST", path=path, repeatable=False, read=_brief)
+    return Call(method="POST", path=path, idempotency_key=new_key(), read=_triggered)
 
 
 def delete_job(job_id: str, tenant_id: str | None) -> Call[None]:

@@ -46,6 +46,7 @@ class Reply(NamedTuple):
     status: int
     content_type: str
     retry_after: str
+    replayed: bool
     body: bytes
     took_ms: int
     url: str
@@ -83,9 +84,10 @@ def exchange(call: Call[T]) -> Flow[T]:
 
 def _read(call: Call[T], reply: Reply) -> T:
     try:
-        return call.read(reply.body)
+        answer = call.read(reply.body)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise UnexpectedAnswer(f"{reply.url} answered what Tickwheel's API does not: {error}") from error
+    return call.if_replayed(answer) if reply.replayed and call.if_replayed else answer
 
 
 def _failure(outcome: Outcome, attempt: int) -> tuple[TickwheelError, int | None, bool]:

@@ -22,6 +22,8 @@ class CreatedJob(msgspec.Struct, frozen=True, kw_only=True):
     next_run_time_epoch_ms: int | None
     next_run_time_iso: datetime | None
     created_at: datetime
+    retry_policy: "RetryPolicy | None" = None
+    catch_up: "CatchUp | None" = None
     warnings: tuple[str, ...] = ()
     replayed: bool = False
 
@@ -81,6 +83,15 @@ class RunBrief(msgspec.Struct, frozen=True, kw_only=True):
     """A run, in short."""
 
     run_id: str
+    scheduled_at: datetime
+    status: str
+
+
+class TriggeredRun(msgspec.Struct, frozen=True, kw_only=True):
+    """The run that a trigger made, and the job of its own that it belongs to."""
+
+    run_id: str
+    job_id: str
     scheduled_at: datetime
     status: str
 
@@ -215,12 +226,21 @@ class DeadLetterPage(msgspec.Struct, frozen=True, kw_only=True):
     next_cursor: str | None
 
 
+class RefusedRun(msgspec.Struct, frozen=True, kw_only=True):
+    """A run that was not redriven, and why."""
+
+    run_id: str
+    code: str
+    detail: str
+
+
 class Redriven(msgspec.Struct, frozen=True, kw_only=True):
-    """What a redrive did."""
+    """What a redrive did: run ids, those that are no dead letters, and those that were refused otherwise."""
 
     redriven_count: int
     redriven: tuple[str, ...]
     not_found: tuple[str, ...]
+    refused: tuple[RefusedRun, ...] = ()
 
 
 class Preview(msgspec.Struct, frozen=True, kw_only=True):

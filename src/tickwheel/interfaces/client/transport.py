@@ -76,6 +76,7 @@ class Transport:
             status=handle.getinfo(pycurl.RESPONSE_CODE),
             content_type=fields.get(b"content-type", b"").decode("latin-1"),
             retry_after=fields.get(b"retry-after", b"").decode("latin-1"),
+            replayed=fields.get(b"idempotent-replayed") == b"true",
             body=body.getvalue(),
             took_ms=_took_ms(handle),
             url=url,
@@ -119,6 +120,8 @@ class Transport:
 
     def _set_request(self, handle: pycurl.Curl, call: Call[Any]) -> None:
         more = [] if call.if_match is None else [f"If-Match: {call.if_match}"]
+        if call.idempotency_key is not None:
+            more.append(f"Idempotency-Key: {call.idempotency_key}")
         if call.body is not None:
             handle.setopt(pycurl.POSTFIELDS, call.body)
             handle.setopt(pycurl.HTTPHEADER, [*self._json_headers, *more])
