@@ -3,12 +3,14 @@
 import asyncio
 import threading
 from collections.abc import Callable
+from pathlib import Path
 
+import apsw
 import pytest
 
 from tickwheel.adapters.sqlite import SqliteStore
 from tickwheel.adapters.sqlite.connection import Session
-from tickwheel.domain.errors import StoreUnavailable
+from tickwheel.domain.errors import OutcomeUnknown, StoreUnavailable
 from tickwheel.ports.store import InsertStatus
 
 from .jobs import one_off
@@ -128,3 +130,40 @@ async def test_a_closed_store_refuses_and_closing_twice_is_harmless(store: Sqlit
         await store.counts()
     with pytest.raises(StoreUnavailable, match="closed"):
         await store.check()
+
+
+async def test_a_commit_whose_fate_is_unknown_says_so(store: SqliteStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = Session.run
+
+    def lie(self: Session, sql: str, bindings: object = None) -> int:
+        changed = run(self, sql, bindings)  # type: ignore[arg-type]  # passed on as it came
+        if sql == "COMMIT":
+            raise apsw.IOError("the sync failed")
+        return changed
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Session, "run", lie)
+        with pytest.raises(OutcomeUnknown, match="the sync failed"):
+            await store.insert_jobs([one_off(1)])
+    answers = await store.insert_jobs([one_off(1), one_off(2)])
+    assert [answer.status for answer in answers] == [InsertStatus.REPLAYED, InsertStatus.CREATED]
+
+
+async def test_a_database_locked_by_others_refuses_the_group_at_once_and_recovers(
+    store: SqliteStore, folder: Path
+) -> None:
+    await store._writer.submit(lambda session: session.connection.set_busy_timeout(20))
+    other = apsw.Connection(str(folder / "tickwheel.db"))
+    other.execute("BEGIN IMMEDIATE")
+    try:
+        answers = await asyncio.gather(
+            *(store.insert_jobs([one_off(n)]) for n in range(50)), return_exceptions=True
+        )
+        assert all(isinstance(answer, StoreUnavailable) for answer in answers)
+        assert "locked" in str(answers[0])
+        assert (await store.counts()).jobs == 0, "reads go on"
+    finally:
+        other.execute("ROLLBACK")
+        other.close()
+    await store.insert_jobs([one_off(1)])
+    assert (await store.counts()).jobs == 1

@@ -1,9 +1,9 @@
 """Deletes history that is over: a bounded piece each time, dead letters never.
 
-The ledger is walked from its oldest instants by a position kept in memory, so rows that have to stay (dead
-letters, runs still open) are not looked at again and again; at the end the walk starts over. A job goes with
-its last run. One that holds an idempotency key stays a day longer than anything else, so that a late repeat
-of its request finds it.
+The ledger is walked from its oldest instants, and ended jobs from the oldest change, by positions kept in
+memory: rows that have to stay (dead letters, open runs) are not looked at again and again, nor do they hide
+what lies behind them. At its end each walk starts over. A job goes with its last run. One that holds an
+idempotency key stays a day longer than anything else, so that a late repeat of its request finds it.
 """
 
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ from tickwheel.domain.ids import DAY_MS
 from tickwheel.domain.run import TERMINAL
 
 SQL: Final = load_statements("sweep")
-SWEEP_ROWS: Final = 1_000
+SWEEP_ROWS: Final = 500
 WALKS: Final = 10
 """Pieces that one sweep looks at while it finds nothing to delete."""
 KEY_LIFE_MS: Final = DAY_MS
@@ -28,42 +28,46 @@ _START: Final = (-(1 << 62), b"")
 
 
 class Sweeper:
-    """Keeps the position of the walk; runs in the writer's thread."""
+    """Keeps the positions of both walks; runs in the writer's thread."""
 
     def __init__(self) -> None:
-        self._position = _START
+        self._runs_at = self._jobs_at = _START
 
     def sweep(self, session: Session, now_ms: int, retention_ms: int) -> int:
         """Delete up to `SWEEP_ROWS` runs, and jobs that are over; gives rows deleted."""
         cutoff_ms, key_cutoff_ms = now_ms - retention_ms, now_ms - max(retention_ms, KEY_LIFE_MS)
         deleted, touched = self._sweep_runs(session, cutoff_ms, key_cutoff_ms)
-        bindings = {"cutoff_ms": cutoff_ms, "key_cutoff_ms": key_cutoff_ms, "limit": SWEEP_ROWS}
-        over = [bytes.fromhex(job_id) for job_id in session.table(SQL["over"], bindings)]
+        over = self._jobs_over(session, cutoff_ms, key_cutoff_ms)
         return deleted + _delete_jobs(session, list(dict.fromkeys([*touched, *over])))
 
     def _sweep_runs(self, session: Session, cutoff_ms: int, key_cutoff_ms: int) -> tuple[int, list[bytes]]:
+        """Gives how many runs were deleted, and the one-offs among their jobs."""
         for _ in range(WALKS):
-            rows = self._next_piece(session, cutoff_ms)
+            scheduled_ms, job_id = self._runs_at
+            bindings = {"scheduled_ms": scheduled_ms, "job_id": job_id, "cutoff_ms": cutoff_ms}
+            rows = session.table(SQL["candidates"], {**bindings, "limit": SWEEP_ROWS})
+            self._runs_at = _after(rows)
             ended = [row for row in rows if _is_over(row, cutoff_ms, key_cutoff_ms)]
             if ended:
                 _delete_runs(session, [(row[0], bytes.fromhex(row[1])) for row in ended])
                 return len(ended), [bytes.fromhex(row[1]) for row in ended if not row[4]]
-            if self._position == _START:
+            if self._runs_at == _START:
                 break
         return 0, []
 
-    def _next_piece(self, session: Session, cutoff_ms: int) -> list[Any]:
-        scheduled_ms, job_id = self._position
-        bindings = {
-            "scheduled_ms": scheduled_ms,
-            "job_id": job_id,
-            "cutoff_ms": cutoff_ms,
-            "limit": SWEEP_ROWS,
-        }
-        rows = session.table(SQL["candidates"], bindings)
-        whole = len(rows) == SWEEP_ROWS
-        self._position = (rows[-1][0], bytes.fromhex(rows[-1][1])) if whole else _START
-        return rows
+    def _jobs_over(self, session: Session, cutoff_ms: int, key_cutoff_ms: int) -> list[bytes]:
+        updated_ms, job_id = self._jobs_at
+        bindings = {"updated_ms": updated_ms, "job_id": job_id, "cutoff_ms": cutoff_ms}
+        rows = session.table(SQL["over"], {**bindings, "key_cutoff_ms": key_cutoff_ms, "limit": SWEEP_ROWS})
+        self._jobs_at = _after(rows)
+        return [bytes.fromhex(row[1]) for row in rows if row[2]]
+
+
+def _after(rows: Sequence[Any]) -> tuple[int, bytes]:
+    """Where the next piece begins: after a whole piece, else at the start again."""
+    if len(rows) < SWEEP_ROWS:
+        return _START
+    return rows[-1][0], bytes.fromhex(rows[-1][1])
 
 
 def _is_over(row: Sequence[Any], cutoff_ms: int, key_cutoff_ms: int) -> bool:

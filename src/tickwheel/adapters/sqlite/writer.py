@@ -153,40 +153,43 @@ class Writer:
         return group, False
 
     def _commit_group(self, group: list[_Operation | _BulkOperation]) -> list[Answer]:
+        try:
+            self._session.run("BEGIN IMMEDIATE")
+        except apsw.Error as error:
+            return _fail_all(group, error)
         answers = self._attempt(_merge(group))
         return answers if answers is not None else self._commit_carefully(group)
 
     def _attempt(self, units: Sequence[_Unit]) -> list[Answer] | None:
-        """One transaction without savepoints; None if it has to be run again with them."""
+        """Run all without savepoints and commit; None, rolled back, if it has to be done again with them."""
         connection, answers = self._session.connection, []
-        try:
-            self._session.run("BEGIN IMMEDIATE")
-            for unit in units:
-                written = connection.total_changes()
-                try:
-                    answers.extend(unit.run(self._session))
-                except Exception as error:  # belongs to this operation alone, if it wrote nothing
-                    if isinstance(unit, _Merged) or connection.total_changes() != written:
-                        raise
-                    answers.extend(unit.fail(_as_port_error(error)))
-        except Exception:  # whatever it was, the second run finds out whose it is
-            self._roll_back()
-            return None
+        for unit in units:
+            written = connection.total_changes()
+            try:
+                answers.extend(unit.run(self._session))
+            except Exception as error:  # belongs to this operation alone, if it wrote nothing
+                if isinstance(unit, _Merged) or connection.total_changes() != written:
+                    self._roll_back()
+                    return None
+                answers.extend(unit.fail(_as_port_error(error)))
         return self._finish(answers)
 
-    def _commit_carefully(self, group: Iterable[_Unit]) -> list[Answer]:
-        """One transaction with a savepoint around each operation."""
+    def _commit_carefully(self, group: Sequence[_Unit]) -> list[Answer]:
+        """Run all in one transaction, each in a savepoint of its own, and commit."""
         connection = self._session.connection
         settled: list[Answer] = []  # failed, whatever becomes of the transaction
         answers: list[Answer] = []
-        for unit in group:
-            try:
-                if not connection.in_transaction:
+        for number, unit in enumerate(group):
+            if not connection.in_transaction:
+                try:
                     self._session.run("BEGIN IMMEDIATE")
+                except apsw.Error as error:
+                    return settled + _fail_all(group[number:], error)
+            try:
                 self._session.run("SAVEPOINT operation")
                 answers.extend(unit.run(self._session))
                 self._session.run("RELEASE operation")
-            except Exception as error:  # belongs to this operation alone
+            except Exception as error:  # belongs to this operation alone, unless the transaction is gone
                 settled.extend(unit.fail(_as_port_error(error)))
                 if not self._undo_operation():
                     settled.extend(Answer(a.future, None, _as_port_error(error)) for a in answers)
@@ -232,6 +235,11 @@ def _merge(group: list[_Operation | _BulkOperation]) -> list[_Unit]:
             others.append(operation)
     merged = (parts[0] if len(parts) == 1 else _Merged(parts) for parts in bulks.values())
     return [*merged, *others]
+
+
+def _fail_all(group: Iterable[_Unit], error: apsw.Error) -> list[Answer]:
+    failure = translate(error)
+    return [answer for unit in group for answer in unit.fail(failure)]
 
 
 def _as_port_error(error: Exception) -> Exception:

@@ -30,7 +30,7 @@ CREATE INDEX jobs_by_tenant ON jobs (tenant_id, job_id);
 CREATE INDEX jobs_by_name ON jobs (tenant_id, name, job_id);
 CREATE UNIQUE INDEX jobs_named ON jobs (tenant_id, name) WHERE named = 1 AND state <> 4;
 CREATE INDEX jobs_by_state ON jobs (tenant_id, state, job_id) WHERE state IN (1, 2, 3);
-CREATE INDEX jobs_over ON jobs (updated_ms) WHERE state IN (2, 3, 4);
+CREATE INDEX jobs_over ON jobs (updated_ms, job_id) WHERE state IN (2, 3, 4);
 
 CREATE TABLE job_tags (
   tenant_id TEXT NOT NULL,

@@ -18,12 +18,13 @@ DELETE FROM runs WHERE (scheduled_ms, job_id) IN (SELECT scheduled_ms, job_id FR
 DELETE FROM attempts WHERE (scheduled_ms, job_id) IN (SELECT scheduled_ms, job_id FROM batch)
 
 -- name: over
--- Jobs that ended before the cutoff; those with an idempotency key stay longer.
-SELECT json_group_array(hex(job_id))
-  FROM (SELECT job_id FROM jobs
-         WHERE state IN (2, 3, 4) AND updated_ms < iif(idempotency_key IS NULL, :cutoff_ms, :key_cutoff_ms)
-           AND updated_ms < :cutoff_ms
-         ORDER BY updated_ms LIMIT :limit)
+-- A bounded piece of the jobs that ended, from a position on; those with an idempotency key stay longer.
+SELECT json_group_array(json_array(
+         updated_ms, hex(job_id),
+         max(updated_ms, created_ms) < iif(idempotency_key IS NULL, :cutoff_ms, :key_cutoff_ms)))
+  FROM (SELECT job_id, updated_ms, created_ms, idempotency_key FROM jobs
+         WHERE state IN (2, 3, 4) AND (updated_ms, job_id) > (:updated_ms, :job_id) AND updated_ms < :cutoff_ms
+         ORDER BY updated_ms, job_id LIMIT :limit)
 
 -- name: spent
 -- Of these jobs, the ones that nothing refers to any more.
