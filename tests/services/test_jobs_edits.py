@@ -278,3 +278,28 @@ async def test_an_attempt_is_not_started_with_work_fetched_before_the_edit() -> 
         await desk.clock.advance(1_000)
         seen += [call.work for call in desk.calls]
     assert [work.payload for work in seen] == [b'"new"'] * 20
+
+
+async def test_another_kind_of_target_is_served_by_its_own_executor() -> None:
+    desk = Desk()
+    async with desk.firing():
+        job_id = await desk.once(5_000)
+        await desk.edit(job_id, target={"type": "HANDLER", "name": "x"}, priority="CRITICAL")
+        rows = await desk.store.load_timers(0, 2**62, 10)
+        flags = [int(flag) for flag in rows["flags"]]
+        assert flags == [(await desk.view(job_id)).job.timer_flags]
+        await desk.clock.advance(6_000)
+    webhooks, handlers = desk.executors
+    assert (len(webhooks.calls), len(handlers.calls)) == (0, 1)
+
+
+async def test_the_kind_of_target_stays_while_a_run_is_open() -> None:
+    desk = Desk()
+    desk.behave = lambda work: None
+    async with desk.firing():
+        once, schedule = await desk.once(0), await desk.cron("* * * * *")
+        await desk.clock.advance(MINUTE_MS)
+        for job_id in (once, schedule):
+            with pytest.raises(Conflict, match=r"target\.type"):
+                await desk.edit(job_id, target={"type": "HANDLER", "name": "x"})
+            await desk.edit(job_id, target={"endpoint": "https://b.example/y"})

@@ -220,3 +220,18 @@ async def test_runs_under_way_go_on_through_a_pause() -> None:
         desk.finish_all()
         await desk.clock.advance(100)
     assert [word for _, word in await desk.states(job_id)] == ["SUCCEEDED"]
+
+
+async def test_a_pause_does_not_bring_back_what_was_coalesced_before_it() -> None:
+    desk = Desk()
+    job_id = await desk.cron("* * * * *")
+    desk.clock.step_ms(10 * MINUTE_MS)
+    async with desk.firing():
+        await desk.clock.advance(100)
+        ran = await desk.states(job_id)
+        await desk.jobs.pause(TENANT, job_id)
+        await desk.clock.advance(100)
+        await desk.jobs.resume(TENANT, job_id)
+        await desk.clock.advance(100)
+    assert len(ran) == 1
+    assert await desk.states(job_id) == ran

@@ -9,6 +9,9 @@
 | one-off, running or waiting for a retry | Conflict | applies from the next attempt |
 | one-off, over | Conflict | Conflict |
 
+A run that waits keeps the lane that it began with. Which executor serves it is written into its timer, so the
+type of the target (webhook or handler) can't change while any run is open.
+
 A request that changes nothing writes nothing: no new version, no occurrence lost or doubled.
 """
 
@@ -43,12 +46,13 @@ def edit(view: JobView, request: JobRequest, now_ms: int, taken: Taken) -> Chang
         raise Conflict("the job is CANCELLED; make another one instead")
     if job.recurring:
         return edit_recurring(view, request, now_ms, taken)
-    return _edit_once(view, request, now_ms, taken)
+    return edit_once(view, request, now_ms, taken)
 
 
 def edit_recurring(view: JobView, request: JobRequest, now_ms: int, taken: Taken) -> Change:
     """The first two rows of the table; a job that was over or cancelled begins anew."""
     job = view.job
+    _refuse_another_executor(view, request)
     changed = redefined(job, request, now_ms)
     if changed is None and job.state is not JobState.CANCELLED:
         return Change()
@@ -118,10 +122,12 @@ def timer_of(job: Job) -> FirstTimer:
     return FirstTimer(instant_of(job), instant_of(job), job.version)
 
 
-def _edit_once(view: JobView, request: JobRequest, now_ms: int, taken: Taken) -> Change:
+def edit_once(view: JobView, request: JobRequest, now_ms: int, taken: Taken) -> Change:
+    """The other rows of the table."""
     job, run = view.job, job_run(view)
     if run is not None and run.state in TERMINAL:
         raise Conflict(f"the job's run is {run.state.name}; trigger the job to run it once more")
+    _refuse_another_executor(view, request)
     if retimed(job, request):
         return _move(view, run, request, now_ms, taken)
     changed = redefined(job, request, now_ms)
@@ -132,6 +138,13 @@ def _edit_once(view: JobView, request: JobRequest, now_ms: int, taken: Taken) ->
     # The row makes every copy of the old timer void, so nothing can start what was asked for before.
     write = LedgerWrite(view.live.scheduled_ms, RunState.SCHEDULED, follow_up_ms=view.live.due_ms)
     return Change(job=changed, drop_live=True, runs=(write,))
+
+
+def _refuse_another_executor(view: JobView, request: JobRequest) -> None:
+    if view.open_runs and request.spec.target.type is not view.job.spec.target.type:
+        raise Conflict(
+            "target.type can't change while a run of the job is open; cancel the run or wait for its end"
+        )
 
 
 def _move(view: JobView, run: Run | None, request: JobRequest, now_ms: int, taken: Taken) -> Change:
