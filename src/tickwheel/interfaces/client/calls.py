@@ -169,9 +169,8 @@ def get_run(run_id: str, tenant_id: str | None) -> Call[models.Run]:
 
 
 def cancel_run(run_id: str, tenant_id: str | None) -> Call[None]:
-    """POST /v1/runs/{id}/cancel; a run that has ended is a conflict, so it isn't sent again by itself."""
-    path = _run_path(run_id) + "/cancel" + _query(tenant_id)
-    return Call(method="POST", path=path, repeatable=False, read=_nothing)
+    """POST /v1/runs/{id}/cancel; cancelling again answers the same."""
+    return Call(method="POST", path=_run_path(run_id) + "/cancel" + _query(tenant_id), read=_nothing)
 
 
 def list_dead_letters(tenant_id: str | None, page: Mapping[str, Any]) -> Call[models.DeadLetterPage]:

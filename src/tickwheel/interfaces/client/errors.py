@@ -85,7 +85,7 @@ def error_of(status: int, content_type: str, body: bytes, url: str) -> Tickwheel
         return UnexpectedAnswer(f"{url} answered {status}, and not in the words of Tickwheel's API: {start!r}")
     message = problem.detail or problem.title
     if problem.code == InvalidRequest.code:
-        return InvalidRequest(problem.errors or [FieldProblem("", message)])
+        return InvalidRequest(problem.errors or [FieldProblem("body", message)])
     known = _BY_CODE.get(problem.code)
     if known is not None:
         return known(message)
