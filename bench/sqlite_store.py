@@ -2,8 +2,8 @@
 
 Inserts one-offs with a payload of 200 bytes in batches, loads their timers and work, then claims and completes
 them in due order, which has nothing to do with the order of their ids. Rates are by the wall clock and include
-commits; `*_cpu_us` is CPU time of all threads per job or run, which neighbours on the machine disturb less. `--hog`
-keeps the interpreter lock busy in another thread, as a loaded event loop does.
+commits; `*_cpu_us` is CPU time of all threads per job or run, which neighbours on the machine disturb less.
+`--hog` keeps the interpreter lock busy in another thread, as a loaded event loop does.
 """
 
 import argparse
