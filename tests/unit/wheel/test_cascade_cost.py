@@ -5,7 +5,8 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from tickwheel.domain.wheel import HOUR_MS, SECOND_MS, TICK_MS, TimingWheel
+from tickwheel.domain.wheel import SECOND_MS, TICK_MS, TimingWheel
+from tickwheel.domain.wheel_slots import HOUR_MS
 
 NOW_MS = 1_790_000_000_000
 BUDGET_ROWS = 500

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from tickwheel.domain.columns import TIMER, empty
-from tickwheel.domain.wheel import HOUR_MS, MINUTE_MS, SECOND_MS, TICK_MS, TimingWheel
+from tickwheel.domain.wheel import MINUTE_MS, SECOND_MS, TICK_MS, TimingWheel
+from tickwheel.domain.wheel_slots import HOUR_MS
 
 NOW_MS = 1_790_000_000_123
 DAY_MS = 24 * HOUR_MS

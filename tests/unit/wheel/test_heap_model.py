@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from tickwheel.domain.columns import TIMER, empty
-from tickwheel.domain.wheel import HOUR_MS, MINUTE_MS, SECOND_MS, TICK_MS, TimingWheel
+from tickwheel.domain.wheel import MINUTE_MS, SECOND_MS, TICK_MS, TimingWheel
+from tickwheel.domain.wheel_slots import HOUR_MS
 
 DAY_MS = 24 * HOUR_MS
 MAX_MS = 2**63 - 1
