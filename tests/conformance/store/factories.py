@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Protocol
 
 from tickwheel.adapters.memory import MemoryStore
+from tickwheel.adapters.sqlite import open_sqlite_store
 from tickwheel.ports.store import Store
 from tickwheel.testing.virtual_clock import VirtualClock
 
@@ -29,15 +30,27 @@ class MemoryBackend:
 
 
 class SqliteBackend:
-    """One file in the test's own directory."""
+    """A folder of the test's own: a copy of one whose tables were made once."""
+
+    _blank: dict[str, bytes] | None = None
 
     def __init__(self, directory: Path, clock: VirtualClock) -> None:
-        self._path, self._clock = directory / "tickwheel.db", clock
+        self._directory, self._clock = directory, clock
 
     async def open(self) -> Store:
-        from tickwheel.adapters.sqlite import open_sqlite_store
+        folder = self._directory / "data"
+        if not folder.exists():
+            folder.mkdir()
+            for name, content in (await self._blank_folder()).items():
+                (folder / name).write_bytes(content)
+        return await open_sqlite_store(folder, self._clock)
 
-        return await open_sqlite_store(self._path, self._clock)
+    async def _blank_folder(self) -> dict[str, bytes]:
+        if SqliteBackend._blank is None:
+            folder = self._directory / "blank"
+            await (await open_sqlite_store(folder, self._clock)).aclose()
+            SqliteBackend._blank = {path.name: path.read_bytes() for path in folder.iterdir()}
+        return SqliteBackend._blank
 
 
 BACKENDS: dict[str, Callable[[Path, VirtualClock], Backend]] = {

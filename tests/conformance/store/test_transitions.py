@@ -103,50 +103,50 @@ def stage(arena: Arena, owner: Owner) -> Stage:
     return Stage(arena, owner)
 
 
-@pytest.mark.parametrize("to", list(RunState), ids=name)
 @pytest.mark.parametrize("source", SOURCES, ids=name)
 @pytest.mark.parametrize("cause", list(CompletionCause), ids=name)
-async def test_ends_of_attempts(
-    stage: Stage, cause: CompletionCause, source: RunState | None, to: RunState
-) -> None:
-    await stage.bring_to(source)
-    stage.arena.clock.step_ms(LEASE_MS)
-    await Owner(stage.arena, "worker-2").acquire()
-    before = await stage.snapshot()
-    ended = await stage.owner.complete(
-        stage.held or stage.never_held(),
-        to,
-        cause=cause,
-        outcome=OutcomeClass.SUCCESS if to is _S.SUCCEEDED else OutcomeClass.LOST,
-        retry_ms=stage.arena.now_ms + 77 if to is _S.SCHEDULED else -1,
-    )
-    if source in IN_FLIGHT and any((source, to) in TRANSITIONS[move] for move in MOVES[cause]):
-        assert ended.applied
-        assert await stage.state() is to
-    else:
-        repeat = source is to and source in TERMINAL and stage.held is not None
-        assert ended.applied is repeat, "only a repeat of what the row already shows counts as applied"
-        assert await stage.snapshot() == before
+async def test_ends_of_attempts(arena: Arena, cause: CompletionCause, source: RunState | None) -> None:
+    for to in RunState:
+        stage = Stage(arena, await Owner(arena).acquire())
+        await stage.bring_to(source)
+        arena.clock.step_ms(LEASE_MS)
+        await Owner(arena, "worker-2").acquire()
+        before = await stage.snapshot()
+        ended = await stage.owner.complete(
+            stage.held or stage.never_held(),
+            to,
+            cause=cause,
+            outcome=OutcomeClass.SUCCESS if to is _S.SUCCEEDED else OutcomeClass.LOST,
+            retry_ms=arena.now_ms + 77 if to is _S.SCHEDULED else -1,
+        )
+        if source in IN_FLIGHT and any((source, to) in TRANSITIONS[move] for move in MOVES[cause]):
+            assert ended.applied, to
+            assert await stage.state() is to
+        else:
+            repeat = source is to and source in TERMINAL and stage.held is not None
+            assert ended.applied is repeat, f"{to}: only a repeat of what the row already shows counts as applied"
+            assert await stage.snapshot() == before, to
 
 
-@pytest.mark.parametrize("to", list(RunState), ids=name)
 @pytest.mark.parametrize("source", SOURCES, ids=name)
-async def test_changes_by_people_and_policies(stage: Stage, source: RunState | None, to: RunState) -> None:
-    await stage.bring_to(source)
-    before = await stage.snapshot()
-    key = (stage.new.job.tenant_id, stage.new.job.job_id)
-    fields = {"follow_up_ms": stage.arena.now_ms + 9} if to is _S.SCHEDULED else {}
-    settled = (source, to) == (None, _S.SCHEDULED)  # of CLAIM: an occurrence settled by an edit
-    if settled or any((source, to) in TRANSITIONS[cause] for cause in CHANGE_CAUSES):
-        changed = await stage.arena.store.change_job(*key, write(to, **fields))
-        assert changed is not None
-        assert await stage.state() is to
-        assert len(await stage.arena.timers()) == (1 if to is _S.SCHEDULED else 0)
-        assert len(changed.timers) == (1 if to is _S.SCHEDULED else 0)
-    else:
-        with contextlib.suppress(IllegalTransition):
-            await stage.arena.store.change_job(*key, write(to, **fields))
-        assert await stage.snapshot() == before
+async def test_changes_by_people_and_policies(arena: Arena, source: RunState | None) -> None:
+    for to in RunState:
+        stage = Stage(arena, await Owner(arena).acquire())
+        await stage.bring_to(source)
+        before = await stage.snapshot()
+        key = (stage.new.job.tenant_id, stage.new.job.job_id)
+        fields = {"follow_up_ms": arena.now_ms + 9} if to is _S.SCHEDULED else {}
+        settled = (source, to) == (None, _S.SCHEDULED)  # of CLAIM: an occurrence settled by an edit
+        if settled or any((source, to) in TRANSITIONS[cause] for cause in CHANGE_CAUSES):
+            changed = await arena.store.change_job(*key, write(to, **fields))
+            assert changed is not None
+            assert await stage.state() is to
+            follow_up_count = 1 if to is _S.SCHEDULED else 0
+            assert len(await arena.timers(stage.new)) == len(changed.timers) == follow_up_count, to
+        else:
+            with contextlib.suppress(IllegalTransition):
+                await arena.store.change_job(*key, write(to, **fields))
+            assert await stage.snapshot() == before, to
 
 
 @pytest.mark.parametrize("source", SOURCES, ids=name)

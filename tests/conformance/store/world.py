@@ -160,7 +160,7 @@ class World:
         batch = completion_batch(*rows)
         self.both(
             lambda store: store.complete(batch, notes),
-            lambda done: (done.applied.tolist(), sorted(timer_values(done.follow_ups))),
+            lambda done: (done.applied.tolist(), set(timer_values(done.follow_ups))),
         )
 
     def renew(self, pick: int, mark: bool) -> None:
