@@ -31,6 +31,7 @@ class Verdict:
     cron_runs: int = 0
     states: dict[str, int] = field(default_factory=lambda: defaultdict(int))
     repeated: int = 0
+    quarantined: int = 0
 
     @property
     def clean(self) -> bool:
@@ -40,7 +41,7 @@ class Verdict:
         found = {kind: items[:3] for kind, items in self.findings.items() if items}
         return (
             f"{self.runs} runs {dict(self.states)}, {self.cron_runs} cron runs, {self.requests} requests seen by"
-            f" the sink, {self.repeated} runs called more than once; findings: {found or 'none'}"
+            f" the sink, {self.repeated} runs called more than once, {self.quarantined} quarantined; findings: {found or 'none'}"
         )
 
 
@@ -85,13 +86,22 @@ def _check_job(
     verdict.states[job["status"]] += 1
     cancelled = job_id in plan.cancelled_ms
     wanted = {"CANCELLED"} if cancelled else ENDS.get(kind, {"SUCCEEDED"})
-    if job["status"] not in wanted:
+    if job["status"] == "FAILED" and not cancelled and _is_quarantined(api, runs[0]["run_id"]):
+        verdict.quarantined += 1
+    elif job["status"] not in wanted:
         name = "after_cancel" if cancelled else "lost"
         verdict.findings[name].append(f"{job_id} ({kind}) is {job['status']}, not {wanted}")
     if len([run for run in runs if run["status"] == "SUCCEEDED"]) > 1 or len(runs) > 1:
         verdict.findings["double_committed"].append(job_id)
     for run in runs:
         _check_success(run, by_run, verdict)
+
+
+def _is_quarantined(api: Api, run_id: str) -> bool:
+    """Whether the run was in flight at three kills in a row: it is dead-lettered then, not lost."""
+    status, run = api.call("GET", f"/v1/runs/{run_id}")
+    assert status == 200, run
+    return [attempt["outcome"] for attempt in run["attempts"]][-3:] == ["lost"] * 3
 
 
 def _check_cron(api: Api, job_id: str, by_run: dict[str, list[dict[str, Any]]], verdict: Verdict) -> None:
