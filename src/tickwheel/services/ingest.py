@@ -4,7 +4,7 @@ A key is decided by the store in the transaction of the insert, so of two reques
 other is answered with the created job, and a request whose commit failed leaves no trace of its key.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 import msgspec
@@ -42,8 +42,8 @@ class IdempotencyKeyMismatch(TickwheelError):
     code = "idempotency_key_mismatch"
 
 
-Prepare = Callable[[], JobRequest]
-"""Gives a request or raises the error that its item is answered with."""
+ITEMS_A_TURN: Final = 500
+"""After so many items of a batch, whatever is due goes first: parsing ten thousand takes a tenth of a second."""
 
 
 class Ingest:
@@ -86,6 +86,8 @@ class Ingest:
             else:
                 answers.append(_UNANSWERED)
                 wanted.append((number, request, new))
+            if number % ITEMS_A_TURN == ITEMS_A_TURN - 1:
+                await self._clock.sleep_ms(0)
         if wanted:
             await self._commit(wanted, answers)
         return answers

@@ -31,7 +31,7 @@ from tickwheel.services.changes.end import cancel, delete
 from tickwheel.services.changes.hold import pause, resume
 from tickwheel.services.changes.named import replace_named
 from tickwheel.services.changes.taken import Taken, knowing_taken
-from tickwheel.services.ingest import Created, Ingest, with_key
+from tickwheel.services.ingest import ITEMS_A_TURN, Created, Ingest, with_key
 
 __all__ = ["Created", "Jobs", "Put", "PutOutcome"]
 
@@ -82,11 +82,13 @@ class Jobs:
     async def create_many(self, items: Sequence[bytes]) -> list[Created | TickwheelError]:
         """Make the jobs of many raw requests in one durable commit; an answer or an error for each, in order."""
         requests: list[JobRequest | TickwheelError] = []
-        for item in items:
+        for number, item in enumerate(items, 1):
             try:
                 requests.append(parse_job_request(item))
             except InvalidRequest as error:
                 requests.append(error)
+            if number % ITEMS_A_TURN == 0:
+                await self._clock.sleep_ms(0)
         return await self._ingest.insert(requests)
 
     async def put_named(self, name: str, request: JobRequest) -> Put:

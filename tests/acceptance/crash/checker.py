@@ -41,7 +41,8 @@ class Verdict:
         found = {kind: items[:3] for kind, items in self.findings.items() if items}
         return (
             f"{self.runs} runs {dict(self.states)}, {self.cron_runs} cron runs, {self.requests} requests seen by"
-            f" the sink, {self.repeated} runs called more than once, {self.quarantined} quarantined; findings: {found or 'none'}"
+            f" the sink, {self.repeated} runs called more than once, {self.quarantined} quarantined;"
+            f" findings: {found or 'none'}"
         )
 
 
