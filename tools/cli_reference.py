@@ -34,8 +34,8 @@ def _walk() -> Iterator[tuple[str, click.Command, click.Context]]:
             if isinstance(command, click.Group):
                 yield from below(command, context)
 
-    root = click.Context(cli, info_name="tickwheel")
     assert isinstance(cli, click.Group)
+    root = click.Context(cli, info_name="tickwheel")
     return below(cli, root)
 
 
@@ -56,7 +56,11 @@ def _section(path: str, command: click.Command, context: click.Context) -> str:
 
 
 def _option_row(parameter: click.Parameter, context: click.Context) -> tuple[str, str] | None:
-    if not isinstance(parameter, click.Option) or parameter.opts[0] in SHARED or _settings_flag(parameter):
+    if (
+        not isinstance(parameter, click.Option)
+        or not set(SHARED).isdisjoint(parameter.opts)
+        or _settings_flag(parameter)
+    ):
         return None
     record = parameter.get_help_record(context)
     return None if record is None else (f"`{record[0]}`", " ".join(record[1].split()))
