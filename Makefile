@@ -15,7 +15,7 @@ PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check --no-input
 PYTHON_STAMP := $(VENV)/.stamp-python
 RUN_STAMP := $(VENV)/.stamp-run
 DEV_STAMP := $(VENV)/.stamp-dev
-BENCHMARKS := ingest trigger throughput lateness burst memory
+BENCHMARKS := ingest trigger throughput lateness burst webhooks startup memory
 
 # An environment that was moved, or whose interpreter is gone, is forgotten here and made anew below.
 $(shell { $(BIN)/python -c '' && grep -qF '$(CURDIR)/$(BIN)/python' $(BIN)/pip; } 2>/dev/null || rm -f $(VENV)/.stamp-*)
@@ -82,6 +82,10 @@ docs: $(DEV_STAMP) ## check links, commands and generated parts of the docs
 bench-smoke: $(DEV_STAMP) ## run each benchmark once, tiny, so that none rots
 	@echo "== benchmarks, smoke"
 	@$(BIN)/python tools/check_benchmarks.py $(BENCHMARKS)
+	@$(BIN)/python bench/cron.py --iterations 1 --repeats 1 > /dev/null
+	@$(BIN)/python bench/wheel.py --timers 2000 > /dev/null
+	@$(BIN)/python bench/webhook_client.py --posts 100 > /dev/null
+	@$(BIN)/python bench/sqlite_store.py --jobs 500 > /dev/null
 
 .PHONY: bench
 bench: $(RUN_STAMP) ## run the benchmarks at full size on SQLite, one JSON line each

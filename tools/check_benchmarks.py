@@ -20,6 +20,8 @@ PROMISED = {
     "throughput": ("runs_per_s",),
     "lateness": ("late_p50_ms", "late_p99_ms", "late_max_ms"),
     "burst": ("runs_per_s", "late_max_ms"),
+    "webhooks": ("runs_per_s", "late_p99_ms"),
+    "startup": ("first_fire_ms",),
     "memory": ("bytes_per_timer",),
 }
 
