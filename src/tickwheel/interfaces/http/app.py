@@ -8,6 +8,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from tickwheel.interfaces.http.auth import Tokens
 from tickwheel.interfaces.http.deps import Deps
 from tickwheel.interfaces.http.endpoints import build_routes
+from tickwheel.interfaces.http.host_check import LocalHostsOnly
 from tickwheel.interfaces.http.resource import Call, Resource
 from tickwheel.interfaces.http.routes.dead_letters import DeadLetterRoutes
 from tickwheel.interfaces.http.routes.jobs import JobRoutes
@@ -28,7 +29,8 @@ def build_app(deps: Deps) -> ASGIApp:
     # Any method, or a path that does not exist would answer 405.
     nowhere = Resource(dict.fromkeys(_METHODS, _no_such_path), tokens)
     router = Router(routes, redirect_slashes=False, default=nowhere)
-    return _FixedPathsFirst({route.path: route.endpoint for route in routes if "{" not in route.path}, router)
+    app = _FixedPathsFirst({route.path: route.endpoint for route in routes if "{" not in route.path}, router)
+    return app if deps.tokens else LocalHostsOnly(app)
 
 
 _METHODS: Final = ("GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECT")

@@ -13,7 +13,7 @@ from tickwheel.interfaces.http.wire import ERRORS, problem_body
 
 Json = dict[str, Any]
 
-_EVERYWHERE: Final = ("malformed_request", "request_timeout", "headers_too_large", "internal")
+_EVERYWHERE: Final = ("malformed_request", "request_timeout", "headers_too_large", "host_not_allowed", "internal")
 _NEEDS_TOKEN: Final = ("unauthorized",)
 
 INTRODUCTION: Final = """\

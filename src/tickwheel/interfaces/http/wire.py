@@ -51,6 +51,11 @@ ERRORS: Final[dict[str, ErrorKind]] = {
     "unauthorized": ErrorKind(
         401, "A token is needed", "Send `Authorization: Bearer <token>` with a known token."
     ),
+    "host_not_allowed": ErrorKind(
+        403,
+        "This host is not answered",
+        "Without tokens the server answers only to localhost and to IP addresses.",
+    ),
     "not_found": ErrorKind(404, "Not found", "This tenant has no such job, run or dead letter."),
     "no_such_path": ErrorKind(404, "No such path", "The API has nothing at this path."),
     "method_not_allowed": ErrorKind(
