@@ -9,7 +9,6 @@ from tickwheel.interfaces.http.wire import Answer
 
 from .asgi_client import AsgiClient
 
-
 LOCAL = ("localhost", "localhost:8080", "LOCALHOST.:80", "app.localhost", "127.0.0.1:80", "[::1]:80", "10.0.0.7")
 FOREIGN = ("evil.example", "localhost.evil.example:8080", "127.0.0.1.evil.example", "", "[x]")
 
