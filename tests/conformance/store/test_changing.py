@@ -6,10 +6,10 @@ from msgspec.structs import replace
 from tickwheel.domain.columns import ClaimVerdict
 from tickwheel.domain.job import JobState
 from tickwheel.domain.run import RunState
-from tickwheel.ports.store import Change, FirstTimer, JobView, LedgerWrite, Run
+from tickwheel.ports.store import Change, FirstTimer, JobQuery, JobView, LedgerWrite, Run
 
 from .arena import Arena
-from .decisions import cancel, cancel_run, edit, nothing, pause, raise_version, resume
+from .decisions import cancel, cancel_run, edit, move_one_off, nothing, pause, raise_version, resume
 from .owner import Owner
 
 
@@ -136,6 +136,20 @@ async def test_an_edit_of_a_running_one_off_keeps_the_timer_of_its_run(arena: Ar
     assert await arena.timers() == [new.timer], "the run in flight is not resolved"
     assert (await owner.complete(held, RunState.SUCCEEDED)).applied
     assert await arena.timers() == []
+
+
+async def test_a_one_off_moved_to_an_earlier_instant_shows_the_run_that_counts(arena: Arena, owner: Owner) -> None:
+    new = arena.one_off(arena.now_ms + 5_000)
+    await arena.insert(new)
+    changed = await arena.store.change_job("default", new.job.job_id, move_one_off(arena.now_ms))
+    assert changed is not None
+    held = await owner.win(new, changed.timers[0])
+    view = await arena.view(new)
+    assert view.last_run is not None
+    assert (view.last_run.state, view.last_run.fence) == (RunState.DISPATCHED, held.fence)
+    for status, count in (("DISPATCHED", 1), ("SKIPPED", 0), ("SCHEDULED", 0)):
+        page = await arena.store.list_jobs(JobQuery("default", status=status))
+        assert len(page.items) == count, status
 
 
 async def test_a_waiting_retry_is_paused_and_resumed_with_its_attempts(arena: Arena, owner: Owner) -> None:

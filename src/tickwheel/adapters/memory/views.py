@@ -22,9 +22,15 @@ def job_view(tables: Tables, job: Job) -> JobView:
         job=job,
         live=FirstTimer(live[0].due_ms, live[0].scheduled_ms, live[0].gen) if live else None,
         open_runs=open_runs,
-        last_run=runs[-1] if runs else None,
+        last_run=_last_run(job, runs),
         current=started[-1] if started else None,
     )
+
+
+def _last_run(job: Job, runs: list[Run]) -> Run | None:
+    """A one-off that was moved to an earlier instant has superseded rows after the run that counts."""
+    own = [run for run in runs if not job.recurring and run.scheduled_ms == job.scheduled_ms]
+    return next(reversed(own or runs), None)
 
 
 def job_status(view: JobView) -> str:
