@@ -33,7 +33,6 @@ from tickwheel.services.runs import Runs
 from tickwheel.services.scheduler import Scheduler, SchedulerSettings
 from tickwheel.services.tokens import Tokens
 
-DATABASE_FILE = "tickwheel.db"
 KIND_NAMES = {KIND_WEBHOOK: "webhook", KIND_HANDLER: "handler"}
 
 
@@ -70,11 +69,11 @@ class Node:
 
 def store_url(settings: Settings) -> str:
     """The store as it is used: the setting, or SQLite in the data folder."""
-    return settings.store or f"sqlite:{Path(settings.data) / DATABASE_FILE}"
+    return settings.store or f"sqlite:{settings.data}"
 
 
 async def open_store(url: str, clock: Clock) -> Store:
-    """The store that a URL names: `sqlite:PATH` (also `sqlite:///PATH`) or `memory:`."""
+    """The store that a URL names: `sqlite:FOLDER` (also `sqlite:///FOLDER`) or `memory:`."""
     scheme, _, rest = url.partition(":")
     if scheme == "memory":
         return MemoryStore(clock)
@@ -86,7 +85,7 @@ async def open_store(url: str, clock: Clock) -> Store:
 
 
 def sqlite_path(rest: str) -> Path:
-    """The file in `sqlite:PATH`: relative as written, `///` before an absolute path as in other tools."""
+    """The folder in `sqlite:FOLDER`: relative as written, `///` before an absolute path as in other tools."""
     return Path("/" + rest.lstrip("/") if rest.startswith("///") else rest)
 
 
