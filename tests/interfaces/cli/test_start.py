@@ -4,11 +4,14 @@ import os
 import socket
 import stat
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
 
+from tickwheel import Client
 from tickwheel.interfaces.cli.failures import ExitCode
+from tickwheel.interfaces.cli.terminal import LINES_HELD, Terminal
 
 from .server_process import TICKWHEEL, ServerProcess, clean_environment, json_of, run_cli, wait_until
 
@@ -154,6 +157,68 @@ def test_closed_output_does_not_stop_the_server(tmp_path: Path) -> None:
     finally:
         process.kill()
         process.wait()
+
+
+@pytest.mark.slow
+def test_output_that_nobody_reads_does_not_stop_the_server(tmp_path: Path) -> None:
+    """As in `tickwheel dev | less`, or after Ctrl-S: the pipe is full and stays so."""
+    read_end, write_end = os.pipe()
+    process = subprocess.Popen(
+        [*TICKWHEEL, "dev", "--port", "0", "--store", "memory:"],
+        stdout=write_end,
+        stderr=subprocess.DEVNULL,
+        stdin=subprocess.DEVNULL,
+        cwd=tmp_path,
+        env=clean_environment(),
+    )
+    try:
+        os.close(write_end)
+        first = os.read(read_end, 4096).decode()
+        url = "http://127.0.0.1:" + first.partition("http://127.0.0.1:")[2].split()[0]
+        with Client(url) as client:
+            for _ in range(20):  # 20 lines are shown per second, the pipe holds 64 KiB
+                client.schedule_many([{"endpoint": f"{url}/echo?{'x' * 2000}"} for _ in range(20)])
+                last = client.schedule(endpoint=f"{url}/echo", priority="LOW")
+                assert client.wait_for(last.job_id, timeout_seconds=10).succeeded
+        process.terminate()
+        assert process.wait(10) == 0
+    finally:
+        os.close(read_end)
+        process.kill()
+        process.wait()
+
+
+def test_terminal_drops_what_nobody_reads_and_closes_in_time() -> None:
+    read_end, write_end = os.pipe()
+    terminal = Terminal(write_end)
+    for number in range(LINES_HELD + 5_000):
+        terminal.write_line(f"{number:>20}")
+    begun = time.monotonic()
+    terminal.close()
+    assert time.monotonic() - begun < 1
+    assert os.read(read_end, 21) == b"                   0\n"
+    os.close(read_end)
+
+
+def test_terminal_shows_lines_in_order() -> None:
+    read_end, write_end = os.pipe()
+    terminal = Terminal(write_end)
+    for text in ("one", "zwei ✓", "\ud800"):
+        terminal.write_line(text)
+    terminal.close()
+    os.close(write_end)
+    assert os.read(read_end, 100).decode() == "one\nzwei ✓\n?\n"
+    os.close(read_end)
+
+
+def test_damaged_database_is_one_line(tmp_path: Path) -> None:
+    run_cli("migrate", "--data", "data", folder=tmp_path)
+    (database,) = (path for path in (tmp_path / "data").rglob("tickwheel.db") if path.is_file())
+    database.write_bytes(b"this is no database " * 500)
+    done = run_cli("dev", "--data", "data", "--port", "0", folder=tmp_path)
+    assert done.returncode == ExitCode.FAILED
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("Error: sqlite:data")
 
 
 def test_open_files_limit_is_raised_to_the_hard_one(tmp_path: Path) -> None:

@@ -19,14 +19,16 @@ import msgspec
 from starlette.types import ASGIApp
 
 from tickwheel.config import Settings
+from tickwheel.domain.errors import StoreUnavailable
 from tickwheel.interfaces.cli.failures import Failure
 from tickwheel.interfaces.cli.readiness import Readiness
 from tickwheel.interfaces.cli.stopping import Stopping
+from tickwheel.interfaces.cli.terminal import Terminal
 from tickwheel.interfaces.http.app import build_app
 from tickwheel.interfaces.http.deps import Deps
 from tickwheel.interfaces.http.echo import Echo
 from tickwheel.interfaces.http.server import HttpServer
-from tickwheel.wiring import Node, open_node
+from tickwheel.wiring import Node, open_node, store_url
 
 HTTP_STOP_SECONDS: Final = 1
 WriteLine = Callable[[str], None]
@@ -68,29 +70,36 @@ def raise_open_files_limit() -> None:
 
 
 async def _run(settings: Settings, mode: Mode, stopping: Stopping) -> None:
-    say = _Terminal().write_line
+    terminal = Terminal()
     try:
-        node = await open_node(
-            settings, write_line=say if mode.with_console else None, colors=mode.with_console and _wants_colors()
-        )
-    except OSError as error:
-        raise Failure(
-            [f"{settings.data}: {error.strerror or error}; choose another folder with --data"]
-        ) from error
-    readiness = Readiness(_app(node, mode))
-    server = HttpServer(readiness, settings.host, settings.port, drain_seconds=HTTP_STOP_SECONDS)
-    try:
-        await _start_server(server, settings)
-        node.start()
-        say(mode.banner(server.url, settings))
-        await stopping.wait()
-        readiness.draining = True
-        say(_farewell(node))
-        await node.scheduler.drain(settings.grace_seconds * 1000)
-        stopping.drained = True
+        node = await _open(settings, mode, terminal.write_line)
+        readiness = Readiness(_app(node, mode))
+        server = HttpServer(readiness, settings.host, settings.port, drain_seconds=HTTP_STOP_SECONDS)
+        try:
+            await _start_server(server, settings)
+            node.start()
+            terminal.write_line(mode.banner(server.url, settings))
+            await stopping.wait()
+            readiness.draining = True
+            terminal.write_line(_farewell(node))
+            await node.scheduler.drain(settings.grace_seconds * 1000)
+            stopping.drained = True
+        finally:
+            await server.stop()
+            await node.store.aclose()
     finally:
-        await server.stop()
-        await node.store.aclose()
+        terminal.close()
+
+
+async def _open(settings: Settings, mode: Mode, write_line: WriteLine) -> Node:
+    colors = mode.with_console and _wants_colors()
+    try:
+        return await open_node(settings, write_line=write_line if mode.with_console else None, colors=colors)
+    except OSError as error:
+        where = error.filename or store_url(settings)
+        raise Failure([f"{where}: {error.strerror or error}; choose another folder with --data"]) from error
+    except StoreUnavailable as error:
+        raise Failure([f"{store_url(settings)}: {error}"]) from error
 
 
 def _app(node: Node, mode: Mode) -> ASGIApp:
@@ -136,18 +145,3 @@ def _farewell(node: Node) -> str:
 
 def _wants_colors() -> bool:
     return sys.stdout.isatty() and "NO_COLOR" not in os.environ
-
-
-class _Terminal:
-    """Standard output, until nobody reads it any more: a closed pipe must not stop a scheduler."""
-
-    def __init__(self) -> None:
-        self._open = True
-
-    def write_line(self, text: str) -> None:
-        if not self._open:
-            return
-        try:
-            print(text, flush=True)
-        except (OSError, ValueError):
-            self._open = False
