@@ -77,6 +77,8 @@ docs: $(DEV_STAMP) ## check links, commands and generated parts of the docs
 	@$(BIN)/python tools/check_doc_links.py
 	@$(BIN)/python tools/state_diagram.py --check
 	@$(BIN)/python tools/http_api_page.py --check
+	@$(BIN)/python tools/cli_reference.py --check
+	@$(BIN)/python tools/settings_reference.py --check
 
 .PHONY: bench-smoke
 bench-smoke: $(DEV_STAMP) ## run each benchmark once, tiny, so that none rots
@@ -108,6 +110,8 @@ fmt: $(DEV_STAMP) ## format the code and mend what lint can mend
 	@$(BIN)/ruff format .
 	@$(BIN)/python tools/state_diagram.py
 	@$(BIN)/python tools/http_api_page.py
+	@$(BIN)/python tools/cli_reference.py
+	@$(BIN)/python tools/settings_reference.py
 
 .PHONY: lock
 lock: $(DEV_STAMP) ## resolve the dependencies anew into the three lock files

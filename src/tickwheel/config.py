@@ -38,7 +38,7 @@ class Settings:
     host: str = _setting("127.0.0.1", "Address to listen on.")
     port: int = _setting(DEFAULT_PORT, "Port to listen on; 0 takes a free one.", low=0, high=65_535)
     store: str = _setting(
-        "", "Where jobs are stored: sqlite:PATH or memory: (default: sqlite in the data folder)."
+        "", "Where jobs are stored: sqlite:FOLDER or memory: (default: sqlite in the data folder)."
     )
     data: str = _setting(".tickwheel", "Folder for the data of an embedded store.")
     app: str = _setting("", "Python handlers to run: module or module:object.")

@@ -249,15 +249,9 @@ def pending_migrations(url: str) -> list[str]:
     scheme, _, rest = url.partition(":")
     if scheme != "sqlite":
         return []
-    import apsw
-
     from tickwheel.adapters.sqlite import pending_migrations as pending
-    from tickwheel.adapters.sqlite.errors import translate
 
-    try:
-        return [f"{step.version:04d} {step.phase} {step.name}" for step in pending(sqlite_path(rest))]
-    except apsw.Error as error:
-        raise translate(error) from error
+    return [f"{step.version:04d} {step.phase} {step.name}" for step in pending(sqlite_path(rest))]
 
 
 def handler_names(app: str) -> tuple[str, ...]:

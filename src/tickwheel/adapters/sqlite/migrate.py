@@ -12,6 +12,7 @@ import apsw
 import msgspec
 
 from tickwheel.adapters.sqlite.connection import DATABASE_NAME
+from tickwheel.adapters.sqlite.errors import translate
 from tickwheel.domain.errors import ConfigError, FieldProblem
 
 _VERSIONS = """CREATE TABLE IF NOT EXISTS migrations (
@@ -41,14 +42,20 @@ def known_migrations() -> list[Migration]:
 
 
 def pending_migrations(folder: Path) -> list[Migration]:
-    """What `open_sqlite_store` would apply to that data folder; changes nothing. `ConfigError` if it is newer."""
+    """What `open_sqlite_store` would apply to that data folder; changes nothing.
+
+    Raises `ConfigError` when a newer program wrote it, `StoreUnavailable` when it can't be read.
+    """
     if not (folder / DATABASE_NAME).exists():
         return known_migrations()
-    connection = apsw.Connection(str(folder / DATABASE_NAME), flags=apsw.SQLITE_OPEN_READONLY)
     try:
-        return _pending(connection)
-    finally:
-        connection.close()
+        connection = apsw.Connection(str(folder / DATABASE_NAME), flags=apsw.SQLITE_OPEN_READONLY)
+        try:
+            return _pending(connection)
+        finally:
+            connection.close()
+    except apsw.Error as error:
+        raise translate(error) from error
 
 
 def migrate(connection: apsw.Connection, now_ms: int) -> list[Migration]:
