@@ -1,4 +1,4 @@
-"""A whole node on SQLite and a virtual clock, asked through its HTTP API; it can be stopped, killed and started again.
+"""A whole node on SQLite and a virtual clock, asked through its HTTP API; it can be stopped, killed, restarted.
 
 Only the ends are not real: time, and the targets, which do as they are told. The database works on threads that
 virtual time knows nothing of, so the clock moves on only when no call to the store is under way.
@@ -110,6 +110,12 @@ class Node(HttpWorld):
         await asyncio.gather(*self._working, return_exceptions=True)
         await self.clock.settle()
         await self.sqlite.aclose()
+
+    async def down_until(self, instant: str | int, *, killed: bool = False) -> None:
+        """Stopped, or killed, now; started again then."""
+        await (self.close() if killed else self.stop())
+        self.clock.step_ms(_ms(instant) - self.now())
+        await self.open()
 
     def now(self) -> int:
         return self.clock.now_ms()

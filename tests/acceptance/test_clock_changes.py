@@ -1,4 +1,4 @@
-"""Where clocks change: a job fires exactly when the preview says, in the order of real time, and only once each."""
+"""Where clocks change, a job fires exactly when the preview says, in the order of real time, and once each."""
 
 import os
 import time
