@@ -122,3 +122,16 @@ async def test_epochs_rise_with_every_acquisition_also_after_a_restart(folder: P
         seen += [(await store.acquire(worker)).tolist(), (await store.acquire(worker)).tolist()]
         await store.aclose()
     assert seen == [[n] * 256 for n in (1, 2, 3, 4)]
+
+
+@pytest.mark.parametrize("name", ["tickwheel.db", "tickwheel.db-wal"])
+async def test_nothing_is_acknowledged_into_a_deleted_file(store: SqliteStore, folder: Path, name: str) -> None:
+    await store.insert_jobs([one_off(1)])
+    away = (folder / name).rename(folder / "away")
+    with pytest.raises(StoreUnavailable, match="moved, deleted or replaced"):
+        await store.insert_jobs([one_off(2)])
+    with pytest.raises(StoreUnavailable):
+        await store.check()
+    away.rename(folder / name)
+    await store.insert_jobs([one_off(3)])
+    assert query(folder, "SELECT name FROM jobs ORDER BY name") == [("job-1",), ("job-3",)]

@@ -25,6 +25,7 @@ import apsw
 from tickwheel.adapters.sqlite.connection import Session
 from tickwheel.adapters.sqlite.delivery import Answer, deliver
 from tickwheel.adapters.sqlite.errors import translate
+from tickwheel.adapters.sqlite.presence import Presence
 from tickwheel.domain.errors import StoreUnavailable
 
 GROUP_ROWS: Final = 4_000
@@ -97,6 +98,7 @@ class Writer:
 
     def __init__(self, connection: apsw.Connection) -> None:
         self._session = Session(connection)
+        self._presence = Presence(connection)
         self._queue: SimpleQueue[_Operation | _BulkOperation | None] = SimpleQueue()
         self._closed = False
         self._thread = Thread(target=self._serve, name="sqlite-writer", daemon=True)
@@ -154,8 +156,9 @@ class Writer:
 
     def _commit_group(self, group: list[_Operation | _BulkOperation]) -> list[Answer]:
         try:
+            self._presence.check()
             self._session.run("BEGIN IMMEDIATE")
-        except apsw.Error as error:
+        except (StoreUnavailable, apsw.Error) as error:
             return _fail_all(group, error)
         answers = self._attempt(_merge(group))
         return answers if answers is not None else self._commit_carefully(group)
@@ -237,8 +240,8 @@ def _merge(group: list[_Operation | _BulkOperation]) -> list[_Unit]:
     return [*merged, *others]
 
 
-def _fail_all(group: Iterable[_Unit], error: apsw.Error) -> list[Answer]:
-    failure = translate(error)
+def _fail_all(group: Iterable[_Unit], error: Exception) -> list[Answer]:
+    failure = _as_port_error(error)
     return [answer for unit in group for answer in unit.fail(failure)]
 
 

@@ -1,0 +1,32 @@
+"""Notices that the open database was moved, deleted or replaced.
+
+A deleted file lives on for whoever has it open, so SQLite would go on committing, and we acknowledging, into files
+that no later start finds. Example: a clean-up script removes the data folder of a running server.
+"""
+
+import os
+
+import apsw
+
+from tickwheel.domain.errors import StoreUnavailable
+
+
+class Presence:
+    """Knows which files the connection opened; two `stat` calls a check."""
+
+    def __init__(self, connection: apsw.Connection) -> None:
+        self._files = {path: _identity(path) for path in (connection.filename, connection.filename_wal)}
+
+    def check(self) -> None:
+        """Raise `StoreUnavailable` unless the names still lead to those files."""
+        for path, identity in self._files.items():
+            if _identity(path) != identity:
+                raise StoreUnavailable(f"{path} was moved, deleted or replaced while it was in use; put it back")
+
+
+def _identity(path: str) -> tuple[int, int] | None:
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
