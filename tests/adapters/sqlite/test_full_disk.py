@@ -68,3 +68,16 @@ async def test_a_failing_file_system_refuses_and_recovers(store: SqliteStore, fo
     await store.aclose()
     assert query(folder, "SELECT name FROM jobs ORDER BY name") == [("job-0",), ("job-10",)]
     assert query(folder, "PRAGMA integrity_check") == [("ok",)]
+
+
+async def test_the_check_really_writes(store: SqliteStore, folder: Path) -> None:
+    await store.insert_jobs([one_off(0)])
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, ((folder / "tickwheel.db-wal").stat().st_size, hard))
+    try:
+        with pytest.raises(StoreUnavailable):
+            await store.check()
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    await store.check()
+    assert (await store.counts()).jobs == 1

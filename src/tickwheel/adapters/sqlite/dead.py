@@ -48,5 +48,6 @@ def read_counts(session: Session) -> Counts:
 
 
 def touch(session: Session) -> None:
-    """One write that changes nothing."""
-    session.run(SQL["touch"])
+    """A write to disk that leaves everything as it was, so that a full or broken disk shows."""
+    for step in (1, -1):
+        session.run(SQL["touch"], {"step": step})

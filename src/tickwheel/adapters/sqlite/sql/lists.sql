@@ -71,5 +71,5 @@ DELETE FROM dead_letters WHERE scheduled_ms = :scheduled_ms AND job_id = :job_id
 SELECT jobs, waiting, dead_letters FROM totals
 
 -- name: touch
--- Writes though nothing changes, so that a full or broken disk shows.
-UPDATE totals SET jobs = jobs
+-- Run with 1 and -1: SQLite writes no page when an UPDATE changes nothing.
+UPDATE totals SET jobs = jobs + :step
