@@ -34,7 +34,7 @@ def failure(outcome_class: OutcomeClass, **fields: object) -> Outcome:
 
 @pytest.mark.pitfall(64)
 @pytest.mark.parametrize("fraction", [0.0, 0.5, ALMOST_ONE])
-def test_two_hundred_attempts_never_overflow_the_backoff(fraction):
+def test_two_hundred_attempts_never_overflow_the_backoff(fraction: float) -> None:
     policy = RetryPolicy(initial_interval_ms=1_000, multiplier=2.0, max_interval_ms=3_600_000)
     waits = [backoff_ms(policy, attempt, fraction) for attempt in range(1, 201)]
     assert all(BACKOFF_FLOOR_MS <= wait <= 3_600_000 for wait in waits)
@@ -51,12 +51,14 @@ def test_two_hundred_attempts_never_overflow_the_backoff(fraction):
     multiplier=st.floats(0, 1e6),
     cap_ms=st.integers(0, 10**10),
 )
-def test_backoff_stays_within_floor_and_cap(attempt, fraction, initial_ms, multiplier, cap_ms):
+def test_backoff_stays_within_floor_and_cap(
+    attempt: int, fraction: float, initial_ms: int, multiplier: float, cap_ms: int
+) -> None:
     policy = RetryPolicy(initial_interval_ms=initial_ms, multiplier=multiplier, max_interval_ms=cap_ms)
     assert BACKOFF_FLOOR_MS <= backoff_ms(policy, attempt, fraction) <= max(BACKOFF_FLOOR_MS, cap_ms)
 
 
-def test_backoff_doubles_up_to_the_cap():
+def test_backoff_doubles_up_to_the_cap() -> None:
     ceilings = [backoff_ms(POLICY, attempt, ALMOST_ONE) for attempt in range(1, 9)]
     assert [round(ceiling, -3) for ceiling in ceilings] == [
         10_000,
@@ -70,7 +72,7 @@ def test_backoff_doubles_up_to_the_cap():
     ]
 
 
-def test_backoff_is_full_jitter():
+def test_backoff_is_full_jitter() -> None:
     assert backoff_ms(POLICY, 3, 0.25) == 10_000
     assert backoff_ms(POLICY, 3, 0.0) == BACKOFF_FLOOR_MS
 
@@ -85,43 +87,43 @@ def test_backoff_is_full_jitter():
         (OutcomeClass.RETRYABLE, [0, 101, 199, 600, 999]),
     ],
 )
-def test_statuses_have_their_classes(expected, statuses):
+def test_statuses_have_their_classes(expected: OutcomeClass, statuses: list[int]) -> None:
     assert {status: classify_http(status) for status in statuses} == dict.fromkeys(statuses, expected)
 
 
-def test_success_succeeds():
+def test_success_succeeds() -> None:
     decision = decide(OK, 4, 2, POLICY, 0.5, NOW_MS)
     assert (decision.state, decision.retry_at_ms, decision.lost_count) == (RunState.SUCCEEDED, None, 0)
 
 
 @pytest.mark.parametrize("outcome_class", [OutcomeClass.RETRYABLE, OutcomeClass.TIMEOUT])
-def test_three_retries_are_four_attempts(outcome_class):
+def test_three_retries_are_four_attempts(outcome_class: OutcomeClass) -> None:
     states = [decide(failure(outcome_class), attempt, 0, POLICY, 0.5, NOW_MS).state for attempt in range(1, 5)]
     assert states == [RunState.SCHEDULED] * 3 + [RunState.FAILED]
 
 
-def test_no_retries_fail_at_once():
+def test_no_retries_fail_at_once() -> None:
     policy = RetryPolicy(max_retries=0)
     assert policy.max_attempts == 1
     assert decide(failure(OutcomeClass.RETRYABLE), 1, 0, policy, 0.5, NOW_MS).state is RunState.FAILED
 
 
-def test_retry_waits_for_the_backoff():
+def test_retry_waits_for_the_backoff() -> None:
     decision = decide(failure(OutcomeClass.RETRYABLE), 2, 2, POLICY, 0.5, NOW_MS)
     assert (decision.retry_at_ms, decision.lost_count) == (NOW_MS + 10_000, 0)
 
 
 @pytest.mark.parametrize(("hint_ms", "expected_ms"), [(60_000, 60_000), (1, 5_000), (0, 5_000), (None, 5_000)])
-def test_later_of_backoff_and_retry_after_counts(hint_ms, expected_ms):
+def test_later_of_backoff_and_retry_after_counts(hint_ms: int | None, expected_ms: int) -> None:
     outcome = failure(OutcomeClass.RETRYABLE, retry_after_ms=hint_ms)
     assert decide(outcome, 1, 0, POLICY, 0.5, NOW_MS).retry_at_ms == NOW_MS + expected_ms
 
 
-def test_permanent_failure_uses_no_retries():
+def test_permanent_failure_uses_no_retries() -> None:
     assert decide(failure(OutcomeClass.PERMANENT), 1, 0, POLICY, 0.5, NOW_MS).state is RunState.FAILED
 
 
-def test_third_lost_worker_quarantines_whatever_is_left():
+def test_third_lost_worker_quarantines_whatever_is_left() -> None:
     policy = RetryPolicy(max_retries=50)
     lost = failure(OutcomeClass.LOST)
     decisions = [decide(lost, attempt, attempt - 1, policy, 0.5, NOW_MS) for attempt in (1, 2, 3)]
@@ -130,24 +132,24 @@ def test_third_lost_worker_quarantines_whatever_is_left():
     assert "worker lost 3 times" in decisions[-1].reason
 
 
-def test_lost_worker_uses_an_attempt_up():
+def test_lost_worker_uses_an_attempt_up() -> None:
     assert decide(failure(OutcomeClass.LOST), 4, 0, POLICY, 0.5, NOW_MS).state is RunState.FAILED
 
 
-def test_unstarted_attempt_is_handed_back_at_once():
+def test_unstarted_attempt_is_handed_back_at_once() -> None:
     decision = decide(failure(OutcomeClass.UNSTARTED), 4, 2, POLICY, 0.5, NOW_MS)
     assert (decision.state, decision.retry_at_ms) == (RunState.SCHEDULED, NOW_MS)
     assert not decision.uses_attempt
     assert decision.lost_count == 2
 
 
-def test_snooze_waits_as_asked_and_uses_no_attempt():
+def test_snooze_waits_as_asked_and_uses_no_attempt() -> None:
     decision = decide(failure(OutcomeClass.SNOOZE, retry_after_ms=90_000), 4, 0, POLICY, 0.5, NOW_MS)
     assert (decision.state, decision.retry_at_ms) == (RunState.SCHEDULED, NOW_MS + 90_000)
     assert not decision.uses_attempt
 
 
-def test_cancelled_stays_cancelled():
+def test_cancelled_stays_cancelled() -> None:
     assert decide(failure(OutcomeClass.CANCELLED), 1, 0, POLICY, 0.5, NOW_MS).state is RunState.CANCELLED
 
 
@@ -158,8 +160,8 @@ def test_cancelled_stays_cancelled():
     fraction=st.floats(0, 1, exclude_max=True),
 )
 def test_every_outcome_has_a_decision_and_only_waiting_ones_an_instant(
-    outcome_class, attempt, lost_count, fraction
-):
+    outcome_class: OutcomeClass, attempt: int, lost_count: int, fraction: float
+) -> None:
     decision = decide(failure(outcome_class), attempt, lost_count, POLICY, fraction, NOW_MS)
     assert (decision.retry_at_ms is not None) == (decision.state is RunState.SCHEDULED)
     assert decision.retry_at_ms is None or decision.retry_at_ms >= NOW_MS
@@ -197,27 +199,27 @@ def http_date(seconds_from_now: int) -> str:
         ("\x00\x00", None),
     ],
 )
-def test_retry_after_is_read(value, expected_ms):
+def test_retry_after_is_read(value: str, expected_ms: int | None) -> None:
     assert parse_retry_after(value, NOW_MS) == expected_ms
 
 
 @given(st.text(max_size=80))
-def test_retry_after_survives_anything(value):
+def test_retry_after_survives_anything(value: str) -> None:
     length_ms = parse_retry_after(value, NOW_MS)
     assert length_ms is None or 0 <= length_ms <= RETRY_AFTER_CAP_MS
 
 
-def test_gone_is_flagged():
+def test_gone_is_flagged() -> None:
     assert Outcome(outcome_class=OutcomeClass.PERMANENT, http_status=410).endpoint_gone
     assert not OK.endpoint_gone
 
 
 @given(st.text(max_size=3000))
-def test_clipped_text_fits_and_is_a_prefix(text):
+def test_clipped_text_fits_and_is_a_prefix(text: str) -> None:
     clipped = clip_text(text)
     assert len(clipped.encode()) <= NOTE_LIMIT_BYTES
     assert text.encode("utf-8", "replace").decode().startswith(clipped)
 
 
-def test_lone_surrogates_are_replaced():
+def test_lone_surrogates_are_replaced() -> None:
     assert clip_text("a\ud800b") == "a?b"

@@ -1,7 +1,7 @@
 """An executor under test with its reports collected, and works that need no store."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from ipaddress import ip_network
 
 from tickwheel.adapters.system import SystemClock
@@ -14,6 +14,7 @@ from tickwheel.domain.job import Target, TargetType
 from tickwheel.domain.outcome import Outcome
 from tickwheel.ports.executor import Work
 
+Run = Callable[[Coroutine[object, object, None]], None]
 SCHEDULED_MS = 1_791_000_000_123
 
 
@@ -83,8 +84,16 @@ def allowing(*networks: str) -> WebhookSettings:
     return WebhookSettings(addresses=AddressPolicy(allow_private=[ip_network(text) for text in networks]))
 
 
-async def wait_until(predicate: object, why: str) -> None:
-    assert callable(predicate)
-    async with asyncio.timeout(10):
-        while not predicate():
-            await asyncio.sleep(0.005)
+def error_of(outcome: Outcome) -> str:
+    """What a failed attempt says about itself."""
+    assert outcome.error is not None, outcome
+    return outcome.error
+
+
+async def wait_until(predicate: Callable[[], object], why: str) -> None:
+    try:
+        async with asyncio.timeout(30):
+            while not predicate():
+                await asyncio.sleep(0.005)
+    except TimeoutError:
+        raise AssertionError(f"waited 30 s for {why}") from None

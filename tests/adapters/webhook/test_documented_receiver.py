@@ -8,13 +8,13 @@ from pathlib import Path
 from tickwheel.adapters.webhook.signature import parse_secret
 
 from .harness import Bench, loopback, make_work
-from .sink import running_sink
+from .sink import Received, running_sink
 
 PAGE = Path(__file__).parents[3] / "docs" / "reference" / "webhooks.md"
 SECRET, OTHER = ("whsec_" + base64.b64encode(bytes([number]) * 32).decode() for number in (1, 2))
 
 
-def test_documented_check_accepts_real_requests_only():
+def test_documented_check_accepts_real_requests_only() -> None:
     block = re.search(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
     assert block is not None
     namespace: dict[str, object] = {}
@@ -22,7 +22,7 @@ def test_documented_check_accepts_real_requests_only():
     is_genuine = namespace["is_genuine"]
     assert callable(is_genuine)
 
-    async def scenario():
+    async def scenario() -> Received:
         settings = loopback(signing_keys=(parse_secret(OTHER), parse_secret(SECRET)))
         async with running_sink() as sink, Bench(settings) as bench:
             await bench.run(make_work(1, sink.url("/status/200")))

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -10,17 +11,17 @@ import uvloop
 from tickwheel.adapters.webhook import curl_loop
 from tickwheel.adapters.webhook.hosts import Line, Turnstile
 from tickwheel.adapters.webhook.poller import SelectorPoller
-from tickwheel.domain.outcome import OutcomeClass
+from tickwheel.domain.outcome import Outcome, OutcomeClass
 
-from .harness import Bench, loopback, make_work, run_id, wait_until
+from .harness import Bench, Run, error_of, loopback, make_work, run_id, wait_until
 from .sink import running_sink
 
-RUNNERS = [asyncio.run, uvloop.run]
+RUNNERS: list[Run] = [asyncio.run, uvloop.run]
 
 
 @pytest.mark.parametrize("run", RUNNERS)
-def test_a_thousand_attempts_each_reported_once(run):
-    async def scenario():
+def test_a_thousand_attempts_each_reported_once(run: Run) -> None:
+    async def scenario() -> None:
         async with running_sink() as sink, Bench() as bench:
             bench.executor.start([make_work(slot, sink.url("/status/204")) for slot in range(1000)])
             outcomes = await bench.wait_for(*range(1000))
@@ -32,10 +33,10 @@ def test_a_thousand_attempts_each_reported_once(run):
     run(scenario())
 
 
-def test_platforms_without_epoll_are_served(monkeypatch):
+def test_platforms_without_epoll_are_served(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(curl_loop, "make_poller", SelectorPoller)
 
-    async def scenario():
+    async def scenario() -> None:
         async with running_sink() as sink, Bench() as bench:
             paths = ["/status/200", "/close", "/huge?status=200", "/never"] * 10
             works = [make_work(n, sink.url(path), timeout_ms=500) for n, path in enumerate(paths)]
@@ -45,8 +46,8 @@ def test_platforms_without_epoll_are_served(monkeypatch):
     asyncio.run(scenario())
 
 
-def test_host_at_its_limit_holds_up_no_other_host():
-    async def scenario():
+def test_host_at_its_limit_holds_up_no_other_host() -> None:
+    async def scenario() -> None:
         async with running_sink() as slow, running_sink() as fast, Bench(loopback(host_limit_count=3)) as bench:
             bench.executor.start([make_work(slot, slow.url("/gate")) for slot in range(10)])
             outcome = await bench.run(make_work(100, fast.url("/status/200")))
@@ -59,8 +60,8 @@ def test_host_at_its_limit_holds_up_no_other_host():
     asyncio.run(scenario())
 
 
-def test_total_limit_holds_over_all_hosts():
-    async def scenario():
+def test_total_limit_holds_over_all_hosts() -> None:
+    async def scenario() -> None:
         settings = loopback(connection_limit_count=4)
         async with running_sink() as one, running_sink() as two, Bench(settings) as bench:
             bench.executor.start([make_work(n, (one, two)[n % 2].url("/gate")) for n in range(12)])
@@ -74,12 +75,12 @@ def test_total_limit_holds_over_all_hosts():
     asyncio.run(scenario())
 
 
-def test_work_started_from_a_report_is_taken():
-    async def scenario():
+def test_work_started_from_a_report_is_taken() -> None:
+    async def scenario() -> None:
         async with running_sink() as sink, Bench() as bench:
             original = bench.report
 
-            def report(slots, outcomes):
+            def report(slots: Sequence[int], outcomes: Sequence[Outcome]) -> None:
                 original(slots, outcomes)
                 if len(bench.outcomes) < 50:
                     bench.executor.start([make_work(len(bench.outcomes), sink.url("/status/200"))])
@@ -92,8 +93,8 @@ def test_work_started_from_a_report_is_taken():
 
 
 @pytest.mark.parametrize("run", RUNNERS)
-def test_cancel_reaches_waiting_resolving_and_sent_attempts(run):
-    async def scenario():
+def test_cancel_reaches_waiting_resolving_and_sent_attempts(run: Run) -> None:
+    async def scenario() -> None:
         settings = loopback(host_limit_count=1)
         async with running_sink() as sink, running_sink() as other, Bench(settings) as bench:
             bench.executor.start(
@@ -120,8 +121,8 @@ def test_cancel_reaches_waiting_resolving_and_sent_attempts(run):
     run(scenario())
 
 
-def test_slot_may_be_used_again_after_a_cancel():
-    async def scenario():
+def test_slot_may_be_used_again_after_a_cancel() -> None:
+    async def scenario() -> None:
         async with running_sink() as sink, Bench() as bench:
             bench.executor.start([make_work(1, sink.url("/never"))])
             await sink.arrived.wait()
@@ -135,8 +136,8 @@ def test_slot_may_be_used_again_after_a_cancel():
 
 
 @pytest.mark.pitfall(79)
-def test_close_waits_for_the_grace_time_and_no_longer():
-    async def scenario():
+def test_close_waits_for_the_grace_time_and_no_longer() -> None:
+    async def scenario() -> None:
         async with running_sink() as sink:
             bench = Bench(loopback(host_limit_count=2))
             bench.executor.start(
@@ -155,9 +156,9 @@ def test_close_waits_for_the_grace_time_and_no_longer():
             one, two, three = await bench.wait_for(1, 2, 3)
             assert one.outcome_class is OutcomeClass.SUCCESS
             assert two.outcome_class is OutcomeClass.UNSTARTED
-            assert two.error.startswith("interrupted")
+            assert error_of(two).startswith("interrupted")
             assert three.outcome_class is OutcomeClass.UNSTARTED
-            assert three.error.startswith("not started")
+            assert error_of(three).startswith("not started")
             assert len(sink.received) == 2
             late = await bench.run(make_work(4, sink.url("/gate")))
             assert late.outcome_class is OutcomeClass.UNSTARTED
@@ -165,8 +166,8 @@ def test_close_waits_for_the_grace_time_and_no_longer():
     asyncio.run(scenario())
 
 
-def test_close_ends_as_soon_as_all_is_done():
-    async def scenario():
+def test_close_ends_as_soon_as_all_is_done() -> None:
+    async def scenario() -> None:
         async with running_sink() as sink:
             bench = Bench()
             bench.executor.start([make_work(1, sink.url("/gate"))])
@@ -183,8 +184,8 @@ def test_close_ends_as_soon_as_all_is_done():
 
 
 @pytest.mark.pitfall(80)
-def test_cancel_works_while_closing():
-    async def scenario():
+def test_cancel_works_while_closing() -> None:
+    async def scenario() -> None:
         async with running_sink() as sink:
             bench = Bench()
             bench.executor.start([make_work(1, sink.url("/never"))])
@@ -199,8 +200,8 @@ def test_cancel_works_while_closing():
 
 
 @pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="needs /proc")
-def test_no_descriptor_is_left_open():
-    async def scenario():
+def test_no_descriptor_is_left_open() -> None:
+    async def scenario() -> None:
         async with running_sink() as sink, Bench() as bench:
             paths = ["/status/200", "/close", "/garbage", "/huge?status=200"] * 5
             bench.executor.start([make_work(slot, sink.url(path)) for slot, path in enumerate(paths)])
@@ -213,7 +214,7 @@ def test_no_descriptor_is_left_open():
     assert len(os.listdir("/proc/self/fd")) == before
 
 
-def test_higher_lane_goes_first_and_the_lowest_still_moves():
+def test_higher_lane_goes_first_and_the_lowest_still_moves() -> None:
     line: Line[str] = Line()
     for number in range(40):
         line.put(0, f"critical-{number}")
@@ -226,7 +227,7 @@ def test_higher_lane_goes_first_and_the_lowest_still_moves():
         line.take()
 
 
-def test_turnstile_forgets_idle_hosts():
+def test_turnstile_forgets_idle_hosts() -> None:
     turnstile: Turnstile[int] = Turnstile(host_limit_count=1, total_limit_count=2)
     hosts = {number: turnstile.enter(f"host-{number % 5}", 2, number) for number in range(10)}
     turnstile.withdraw(hosts[9], 2, 9)

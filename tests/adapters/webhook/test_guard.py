@@ -1,6 +1,6 @@
 """Hostile and odd URLs, and the classes of addresses; no network at all."""
 
-from ipaddress import ip_address
+from ipaddress import IPv4Address, IPv6Address, ip_address
 
 import pytest
 from hypothesis import given
@@ -86,7 +86,7 @@ REFUSED_FORMS = [
 
 
 @pytest.mark.parametrize("url", REFUSED_FORMS)
-def test_odd_forms_are_refused(url):
+def test_odd_forms_are_refused(url: str) -> None:
     with pytest.raises(EndpointRefused) as refusal:
         parse_endpoint(url)
     assert "secret" not in str(refusal.value)
@@ -137,7 +137,7 @@ REFUSED_ADDRESSES = [
 
 
 @pytest.mark.parametrize(("url", "name"), REFUSED_ADDRESSES)
-def test_special_addresses_are_refused_by_name(url, name):
+def test_special_addresses_are_refused_by_name(url: str, name: str) -> None:
     endpoint = parse_endpoint(url)
     assert endpoint.address is not None
     refusal = STRICT.refusal(endpoint.address)
@@ -149,7 +149,7 @@ def test_special_addresses_are_refused_by_name(url, name):
 @pytest.mark.parametrize(
     "text", ["1.1.1.1", "8.8.8.8", "172.32.0.1", "100.128.0.1", "2606:4700::1111", "64:ff9b::808:808"]
 )
-def test_public_addresses_pass(text):
+def test_public_addresses_pass(text: str) -> None:
     assert STRICT.refusal(ip_address(text)) is None
 
 
@@ -167,13 +167,13 @@ def test_public_addresses_pass(text):
         ("http://example.com/@x:y", "http://example.com/@x:y", "example.com", 80),
     ],
 )
-def test_good_urls_are_rebuilt(url, rebuilt, host, port):
+def test_good_urls_are_rebuilt(url: str, rebuilt: str, host: str, port: int) -> None:
     endpoint = parse_endpoint(url)
     assert (endpoint.url, endpoint.host, endpoint.port) == (rebuilt, host, port)
 
 
 @given(st.text(max_size=60))
-def test_rebuilt_url_reads_the_same_again(text):
+def test_rebuilt_url_reads_the_same_again(text: str) -> None:
     try:
         endpoint = parse_endpoint("http://" + text)
     except EndpointRefused:
@@ -182,12 +182,12 @@ def test_rebuilt_url_reads_the_same_again(text):
 
 
 @given(st.integers(0, 2**32 - 1).map(ip_address) | st.integers(0, 2**128 - 1).map(ip_address))
-def test_whatever_the_table_calls_public_is_global(address):
+def test_whatever_the_table_calls_public_is_global(address: IPv4Address | IPv6Address) -> None:
     if special_class(address) is None:
         assert address.is_global
 
 
-def test_loopback_is_loosened_by_its_own_setting_only():
+def test_loopback_is_loosened_by_its_own_setting_only() -> None:
     policy = AddressPolicy(allow_loopback=True)
     assert policy.refusal(ip_address("127.0.0.1")) is None
     assert policy.refusal(ip_address("::1")) is None
@@ -195,7 +195,7 @@ def test_loopback_is_loosened_by_its_own_setting_only():
         assert policy.refusal(ip_address(other)) is not None
 
 
-def test_listed_networks_are_loosened():
+def test_listed_networks_are_loosened() -> None:
     policy = AddressPolicy(allow_private=parse_networks(["10.0.0.0/8", " fd12::/16 "]))
     assert policy.refusal(ip_address("10.200.0.1")) is None
     assert policy.refusal(ip_address("fd12::1")) is None
@@ -203,12 +203,12 @@ def test_listed_networks_are_loosened():
     assert policy.refusal(ip_address("fd13::1")) is not None
 
 
-def test_metadata_address_is_loosened_by_itself_only():
+def test_metadata_address_is_loosened_by_itself_only() -> None:
     metadata = ip_address("169.254.169.254")
     assert AddressPolicy(allow_private=parse_networks(["0.0.0.0/0"])).refusal(metadata) is not None
     assert AddressPolicy(allow_private=parse_networks(["169.254.169.254"])).refusal(metadata) is None
 
 
-def test_bad_network_is_quoted():
+def test_bad_network_is_quoted() -> None:
     with pytest.raises(ValueError, match=r"10\.0\.0\.0/33"):
         parse_networks(["10.0.0.0/33"])
