@@ -32,13 +32,17 @@ class NodeClock(VirtualClock):
         self._call_ended = asyncio.Event()
 
     async def advance(self, length_ms: int) -> None:
-        until_ms = self.now_ms() + length_ms
+        until_ms = self.virtual_ms() + length_ms
         await self.settle()
         while (wake_ms := self.next_wake_ms) is not None and wake_ms <= until_ms:
-            self.step_ms(max(0, wake_ms - self.now_ms()))
+            self.step_ms(max(0, wake_ms - self.virtual_ms()))
             await self.settle()
-        self.step_ms(until_ms - self.now_ms())
+        self.step_ms(until_ms - self.virtual_ms())
         await self.settle()
+
+    def virtual_ms(self) -> int:
+        """The time that sleepers wait for, whatever a subclass tells its readers."""
+        return VirtualClock.now_ms(self)
 
     async def settle(self) -> None:
         """Let everything end that can end without time."""
@@ -75,10 +79,18 @@ class CountedStore:
 class Node(HttpWorld):
     """`open` first, `close` at the end; `client` asks its API."""
 
-    def __init__(self, folder: Path, *, at: str = "", slots: int = 16, lease_ms: int = 30_000) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        at: str = "",
+        clock: NodeClock | None = None,
+        slots: int = 16,
+        lease_ms: int = 30_000,
+    ) -> None:
         settings = SchedulerSettings(webhook_slots=slots, handler_slots=slots, lease_ms=lease_ms)
         super().__init__(settings=settings)
-        self.clock: NodeClock = NodeClock(parse_instant(at) if at else START_MS)
+        self.clock: NodeClock = clock or NodeClock(parse_instant(at) if at else START_MS)
         self._folder = folder
         self.behave = self._behave
         self.work_ms: Callable[[Work], int] = lambda work: 0

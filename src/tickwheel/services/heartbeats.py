@@ -29,6 +29,11 @@ RENEWALS_PER_LEASE: Final = 3
 Slots = npt.NDArray[np.intp]
 
 
+def stop_after_ms(lease_length_ms: int) -> int:
+    """How long after its last renewal was sent an attempt may still believe in its lease."""
+    return max(lease_length_ms - SAFETY_MARGIN_MS, lease_length_ms // 2)
+
+
 class Heartbeats:
     """The heartbeat loop of one process."""
 
@@ -38,7 +43,7 @@ class Heartbeats:
         self._ledger, self._pools, self._reaper, self._clock = ledger, pools, reaper, clock
         self._lease_length_ms = lease_length_ms
         self._renew_after_ms = lease_length_ms // RENEWALS_PER_LEASE
-        self._stop_after_ms = max(lease_length_ms - SAFETY_MARGIN_MS, lease_length_ms // 2)
+        self._stop_after_ms = stop_after_ms(lease_length_ms)
 
     async def run(self) -> None:
         """Beat for ever."""
@@ -68,7 +73,10 @@ class Heartbeats:
             return
         rows, mono_ms = table.rows[slots], self._clock.monotonic_ms()
         starting = (rows["running"] == 0) & (mono_ms - rows["begun_mono_ms"] >= RUNNING_AFTER_MS)
-        expiring = (mono_ms - rows["renewed_mono_ms"] >= self._renew_after_ms) & (rows["stopping"] == 0)
+        # By the wall clock as well: when it was set forward, the lease in the store seems to have run out.
+        left_ms = self._lease_length_ms - self._renew_after_ms
+        old = mono_ms - rows["renewed_mono_ms"] >= self._renew_after_ms
+        expiring = (old | (rows["lease_ms"] - self._clock.now_ms() <= left_ms)) & (rows["stopping"] == 0)
         due = starting | expiring
         if due.any():
             await self._renew(pool, slots[due], rows[due], mono_ms)

@@ -66,6 +66,12 @@ class InFlight:
         match = self.active & (self.rows["scheduled_ms"] == scheduled_ms)
         return [int(s) for s in np.flatnonzero(match) if self.rows["job_id"][s].tobytes() == job_id]
 
+    def held(self, since_mono_ms: int) -> set[tuple[bytes, int, int]]:
+        """(job id, scheduled ms, fencing token) of the attempts whose last renewal was sent at or after that."""
+        slots = np.flatnonzero(self.active & (self.rows["renewed_mono_ms"] >= since_mono_ms))
+        columns = (self.rows[name][slots].tolist() for name in ("job_id", "scheduled_ms", "fence"))
+        return set(zip(*columns, strict=True))
+
     def active_slots(self) -> npt.NDArray[np.intp]:
         """All slots in use."""
         return np.flatnonzero(self.active)

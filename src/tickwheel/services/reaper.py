@@ -5,12 +5,15 @@ the store that ran out (`expired`), and an attempt of this process that outlived
 A run held under an earlier epoch belongs to a process that is proved dead, so it is not waited for. If the
 worker's own completion commits first, the reaper's write finds another state and changes nothing.
 
+A lease that ran out only because the machine's clock was set forward proves nothing: attempts of this process
+whose lease holds on the monotonic clock are left alone (`held`), and the next heartbeat renews them.
+
 A lost worker uses an attempt up, for the work may have happened; but the last allowed attempt counts only once
 RUNNING was written, so a crash between its claim and its start hands it back.
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence, Set
 from typing import Final
 
 import numpy as np
@@ -34,8 +37,16 @@ LOST: Final = Outcome(
 class Reaper:
     """The lease watch of one process."""
 
-    def __init__(self, *, store: Store, completions: Completions, clock: Clock, randomness: Randomness) -> None:
-        self._store, self._completions = store, completions
+    def __init__(
+        self,
+        *,
+        store: Store,
+        completions: Completions,
+        held: Callable[[], Set[tuple[bytes, int, int]]],
+        clock: Clock,
+        randomness: Randomness,
+    ) -> None:
+        self._store, self._completions, self._held = store, completions, held
         self._clock, self._randomness = clock, randomness
         self._watched: dict[tuple[bytes, int], tuple[int, int]] = {}
 
@@ -73,12 +84,14 @@ class Reaper:
         await self._reap(await self._store.expired(now_ms, EXPIRED_LIMIT), dead=set())
 
     async def _reap(self, runs: Sequence[Run], dead: set[tuple[bytes, int]]) -> None:
-        held = [run for run in runs if run.state in IN_FLIGHT]
-        if not held:
+        flying = [run for run in runs if run.state in IN_FLIGHT]
+        if not flying:
             return
-        now_ms = self._clock.now_ms()
+        now_ms, held = self._clock.now_ms(), self._held()
         due = []
-        for run in held:
+        for run in flying:
+            if (run.job_id, run.scheduled_ms, run.fence) in held:
+                continue
             key = (run.job_id, run.scheduled_ms)
             if key in dead or (run.lease_ms or 0) <= now_ms:
                 due.append(run)

@@ -26,7 +26,7 @@ from tickwheel.services.attempts import Pool
 from tickwheel.services.claims import Claims
 from tickwheel.services.clock_watch import ClockWatch
 from tickwheel.services.completion import Completions
-from tickwheel.services.heartbeats import Heartbeats
+from tickwheel.services.heartbeats import Heartbeats, stop_after_ms
 from tickwheel.services.parked import Parked
 from tickwheel.services.plans import Planner
 from tickwheel.services.ready import ReadyRing
@@ -105,7 +105,10 @@ class Scheduler:
             window_ms=settings.window_ms,
             armed_limit=settings.armed_limit,
         )
-        self._reaper = Reaper(store=store, completions=self.completions, clock=clock, randomness=randomness)
+        self._lease_ms = settings.lease_ms
+        self._reaper = Reaper(
+            store=store, completions=self.completions, held=self._held, clock=clock, randomness=randomness
+        )
         self._claims = Claims(
             store=store,
             ready=self.ready,
@@ -185,6 +188,11 @@ class Scheduler:
             loop.cancel()
         await asyncio.gather(*self._loops.values(), return_exceptions=True)
         self._loops.clear()
+
+    def _held(self) -> set[tuple[bytes, int, int]]:
+        """The attempts of this process that still hold their lease, by the monotonic clock."""
+        since_ms = self._clock.monotonic_ms() - stop_after_ms(self._lease_ms)
+        return {key for pool in self.pools for key in pool.inflight.held(since_ms)}
 
     def _wake_claims(self) -> None:
         self._claims.wake()
