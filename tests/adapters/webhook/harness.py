@@ -24,7 +24,7 @@ def run_id(slot: int) -> str:
 
 
 def make_work(slot: int, endpoint: str, *, lane: int = 2, payload: bytes = b'{"a":1}', **target: object) -> Work:
-    arguments: dict[str, object] = {"method": "POST", "timeout_ms": 5_000, "headers": (), **target}
+    arguments: dict[str, object] = {"method": "POST", "timeout_ms": 20_000, "headers": (), **target}
     return Work(
         slot=slot,
         job_id=slot.to_bytes(16, "big"),
@@ -59,7 +59,7 @@ class Bench:
         self._changed.set()
 
     async def wait_for(self, *slots: int) -> list[Outcome]:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(40):
             while not self.outcomes.keys() >= set(slots):
                 self._changed.clear()
                 await self._changed.wait()

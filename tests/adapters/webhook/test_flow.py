@@ -151,8 +151,8 @@ def test_close_waits_for_the_grace_time_and_no_longer() -> None:
             loop = asyncio.get_running_loop()
             began = loop.time()
             loop.call_later(0.05, sink.gate.set)
-            await bench.executor.aclose(300)
-            assert 0.25 < loop.time() - began < 2
+            await bench.executor.aclose(1_000)
+            assert 0.95 < loop.time() - began < 20
             one, two, three = await bench.wait_for(1, 2, 3)
             assert one.outcome_class is OutcomeClass.SUCCESS
             assert two.outcome_class is OutcomeClass.UNSTARTED
@@ -176,7 +176,7 @@ def test_close_ends_as_soon_as_all_is_done() -> None:
             loop.call_later(0.02, sink.gate.set)
             began = loop.time()
             await bench.executor.aclose(30_000)
-            assert loop.time() - began < 5
+            assert loop.time() - began < 20
             assert bench.outcomes[1].outcome_class is OutcomeClass.SUCCESS
             await bench.executor.aclose(0)
 
@@ -190,10 +190,10 @@ def test_cancel_works_while_closing() -> None:
             bench = Bench()
             bench.executor.start([make_work(1, sink.url("/never"))])
             await sink.arrived.wait()
-            closing = asyncio.ensure_future(bench.executor.aclose(20_000))
+            closing = asyncio.ensure_future(bench.executor.aclose(50_000))
             await asyncio.sleep(0.02)
             bench.executor.cancel([1])
-            await asyncio.wait_for(closing, 5)
+            await asyncio.wait_for(closing, 25)
             assert bench.outcomes[1].outcome_class is OutcomeClass.CANCELLED
 
     asyncio.run(scenario())
