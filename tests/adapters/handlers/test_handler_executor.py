@@ -14,6 +14,7 @@ from tickwheel.adapters.handlers.registry import Fail, HandlerContext, Handlers,
 from tickwheel.adapters.system import SystemClock
 from tickwheel.domain.ids import run_id_text
 from tickwheel.domain.job import Target, TargetType
+from tickwheel.domain.limits import HORIZON_MS
 from tickwheel.domain.outcome import OK, Outcome, OutcomeClass
 from tickwheel.ports.executor import Work
 
@@ -195,6 +196,33 @@ async def test_close_hands_back_what_has_not_ended_and_does_not_wait_for_deaf_th
         1: OutcomeClass.UNSTARTED,
     }
     release.set()
+
+
+class Untellable(Exception):
+    """Fails again when it is shown."""
+
+    def __str__(self) -> str:
+        raise ValueError("no text")
+
+
+async def test_error_that_has_no_text_ends_the_attempt(desk: Desk) -> None:
+    def plain() -> None:
+        raise Untellable
+
+    async def coroutine() -> None:
+        raise Untellable
+
+    desk.handlers.handler("plain")(plain)
+    desk.handlers.handler("coroutine")(coroutine)
+    desk.executor.start([work("plain", slot=0), work("coroutine", slot=1)])
+    for slot in range(2):
+        outcome = await desk.outcome(slot)
+        assert (outcome.outcome_class, outcome.error) == (OutcomeClass.RETRYABLE, "Untellable")
+
+
+@pytest.mark.parametrize("seconds", [1e18, float("inf")])
+def test_wait_beyond_the_horizon_is_cut(seconds: float) -> None:
+    assert Snooze(seconds).after_ms == Retry(after_seconds=seconds).after_ms == HORIZON_MS
 
 
 async def test_more_plain_calls_than_threads_all_run_and_reports_come_in_batches(desk: Desk) -> None:

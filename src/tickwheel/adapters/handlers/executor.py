@@ -172,7 +172,7 @@ def _arguments(attempt: _Attempt, registered: Registered) -> tuple[Any, ...]:
 
 
 def _outcome_of(error: BaseException) -> Outcome:
-    text = clip_text(f"{type(error).__name__}: {error}")
+    text = clip_text(_told(error))
     if isinstance(error, Fail):
         return _failure(OutcomeClass.PERMANENT, text)
     if isinstance(error, Snooze):
@@ -180,6 +180,14 @@ def _outcome_of(error: BaseException) -> Outcome:
     if isinstance(error, Retry):
         return Outcome(outcome_class=OutcomeClass.RETRYABLE, error=text, retry_after_ms=error.after_ms)
     return _failure(OutcomeClass.RETRYABLE, text)
+
+
+def _told(error: BaseException) -> str:
+    name = type(error).__name__
+    try:
+        return f"{name}: {error}"
+    except BaseException:  # the user's own __str__ may raise anything, and the attempt has to end all the same
+        return name
 
 
 def _no_such_handler(name: str, handlers: Handlers) -> Outcome:

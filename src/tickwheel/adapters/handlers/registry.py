@@ -5,6 +5,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any, Final, TypeVar
 
+from tickwheel.domain.limits import DELAY_SECONDS_MAX
 from tickwheel.ports.executor import Work
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -18,7 +19,7 @@ class Retry(Exception):
         self, reason: str = "the handler asked for a retry", *, after_seconds: float | None = None
     ) -> None:
         super().__init__(reason)
-        self.after_ms = None if after_seconds is None else max(0, int(after_seconds * 1000))
+        self.after_ms = None if after_seconds is None else _wait_ms(after_seconds)
 
 
 class Snooze(Exception):
@@ -26,7 +27,7 @@ class Snooze(Exception):
 
     def __init__(self, after_seconds: float) -> None:
         super().__init__(f"snoozed for {after_seconds:g} s")
-        self.after_ms = max(0, int(after_seconds * 1000))
+        self.after_ms = _wait_ms(after_seconds)
 
 
 class Fail(Exception):
@@ -143,6 +144,11 @@ class Handlers:
 
 default_handlers: Final = Handlers()
 """Where `tickwheel.handler` registers."""
+
+
+def _wait_ms(seconds: float) -> int:
+    """At most what a job may be delayed: an instant beyond that has no date."""
+    return int(max(0, min(seconds, DELAY_SECONDS_MAX)) * 1000)
 
 
 def _argument_count(name: str, function: Callable[..., Any]) -> int:
