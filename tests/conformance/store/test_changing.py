@@ -5,7 +5,7 @@ from msgspec.structs import replace
 
 from tickwheel.domain.columns import ClaimVerdict
 from tickwheel.domain.job import JobState
-from tickwheel.domain.run import RunState
+from tickwheel.domain.run import RunState, SkipReason
 from tickwheel.ports.store import Change, FirstTimer, JobQuery, JobView, LedgerWrite, Run
 
 from .arena import Arena
@@ -254,3 +254,37 @@ async def test_several_moves_of_one_change_are_applied_in_order(arena: Arena) ->
     assert await arena.timers() == [FirstTimer(at + 5, at, -1)]
     await arena.store.change_job(*key, lambda view, now_ms: Change(runs=moves[2:]))
     assert await arena.timers() == []
+
+
+async def test_a_one_off_moved_while_paused_is_paused_at_its_new_instant(arena: Arena, owner: Owner) -> None:
+    new = arena.one_off(arena.now_ms + 5_000)
+    await arena.insert(new)
+    later_ms = arena.now_ms + 9_000
+
+    def move(view: JobView, now_ms: int) -> Change:
+        job = replace(raise_version(view.job, now_ms, JobState.PAUSED), scheduled_ms=later_ms)
+        old = LedgerWrite(now_ms + 5_000, RunState.SKIPPED, SkipReason.SUPERSEDED)
+        return Change(job=job, runs=(old, LedgerWrite(later_ms, RunState.PAUSED)))
+
+    await arena.store.change_job("default", new.job.job_id, pause)
+    await arena.store.change_job("default", new.job.job_id, move)
+    assert await _counts_by_status(arena) == {"PAUSED": 1}
+    changed = await arena.store.change_job("default", new.job.job_id, resume(later_ms))
+    assert changed is not None
+    assert await _counts_by_status(arena) == {"SCHEDULED": 1}
+    arena.clock.step_ms(9_000)
+    await owner.complete(await owner.win(new, changed.timers[0]), RunState.SUCCEEDED)
+    assert await _counts_by_status(arena) == {"SUCCEEDED": 1}
+    arena.clock.step_ms(100_000)
+    while await arena.store.sweep(arena.now_ms, 1_000):
+        pass
+    assert (await arena.store.counts()).jobs == 0
+
+
+async def _counts_by_status(arena: Arena) -> dict[str, int]:
+    counts = {}
+    for status in ("SCHEDULED", "PAUSED", "SKIPPED", "SUCCEEDED"):
+        page = await arena.store.list_jobs(JobQuery("default", status=status))
+        if page.items:
+            counts[status] = len(page.items)
+    return counts

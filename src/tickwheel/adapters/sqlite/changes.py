@@ -95,6 +95,8 @@ class _Application:
             self._run("forget_key", **key)
         if change.job is not None:
             self._replace_job(job, change.job)
+            if not job.recurring and change.job.scheduled_ms != job.scheduled_ms:
+                self._name_run_anew(change.job)
         if change.drop_live:
             self._drop_live(self._live)
         if change.cancel_open:
@@ -136,10 +138,14 @@ class _Application:
             rows = pack_rows([(timer.due_ms, timer.scheduled_ms, timer.gen)])
             self._session.run(CLAIM_SQL["drop_timers"], {"rows": rows, "ids": self._job_id})
 
+    def _name_run_anew(self, job: Job) -> None:
+        """A one-off got another instant, with a timer or paused: its run is now the one of that instant."""
+        self._run("list_run_of_one_off")
+        self._run("set_first_timer", due_ms=job.scheduled_ms, scheduled_ms=job.scheduled_ms, gen=job.version)
+
     def _put_first_timer(self, job: Job, timer: FirstTimer) -> None:
         key = {"due_ms": timer.due_ms, "scheduled_ms": timer.scheduled_ms, "gen": timer.gen}
         if not job.recurring:
-            self._run("list_run_of_one_off")
             self._run("set_first_timer", **key)
         self._run("insert_timer", now_ms=self._now_ms, **key)
 
