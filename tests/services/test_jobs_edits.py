@@ -303,3 +303,28 @@ async def test_the_kind_of_target_stays_while_a_run_is_open() -> None:
             with pytest.raises(Conflict, match=r"target\.type"):
                 await desk.edit(job_id, target={"type": "HANDLER", "name": "x"})
             await desk.edit(job_id, target={"endpoint": "https://b.example/y"})
+
+
+async def test_an_occurrence_cancelled_ahead_does_not_end_the_chain_of_an_edited_job() -> None:
+    desk = Desk()
+    hour_ms = (desk.now() // HOUR_MS + 1) * HOUR_MS
+    desk.clock.step_ms(hour_ms - HOUR_MS // 2 - desk.now())
+    async with desk.firing():
+        job_id = await desk.cron("0 * * * *")
+        await desk.runs_of.cancel(TENANT, job_id, hour_ms)
+        await desk.edit(job_id, cron_expression="*/15 * * * *")
+        await desk.clock.advance(HOUR_MS)
+    words = ["SUCCEEDED", "CANCELLED", "SUCCEEDED", "SUCCEEDED"]
+    grid = [hour_ms + (n - 1) * 15 * MINUTE_MS for n in range(4)]
+    assert await desk.states(job_id) == list(zip(grid, words, strict=True))
+
+
+async def test_an_edited_one_off_still_keeps_its_deadline() -> None:
+    desk = Desk()
+    job_id = await desk.once(MINUTE_MS, deadline_seconds=10)
+    await desk.edit(job_id, payload=1)
+    desk.clock.step_ms(2 * MINUTE_MS)
+    async with desk.firing():
+        await desk.clock.advance(100)
+    assert desk.calls == []
+    assert [word for _, word in await desk.states(job_id)] == ["DEADLINE"]

@@ -210,7 +210,11 @@ class DeadLetterPage(msgspec.Struct, frozen=True):
 
 
 class WorkDefinition(msgspec.Struct, frozen=True):
-    """What an attempt needs of its job. `spec` is the stored JSON (decode it through a cache)."""
+    """What an attempt needs of its job. `spec` is the stored JSON (decode it through a cache).
+
+    `taken_ms`: instants after the live one of a recurring job that have a ledger row already (they were cancelled
+    ahead, then the job was edited), so that no timer can be planted there. Nearly always empty.
+    """
 
     tenant_id: str
     name: str
@@ -220,6 +224,7 @@ class WorkDefinition(msgspec.Struct, frozen=True):
     payload: str
     idempotency_key: str | None
     effective_ms: int
+    taken_ms: tuple[int, ...] = ()
 
 
 class AttemptNote(msgspec.Struct, frozen=True):

@@ -1,8 +1,9 @@
 """Decides, per due timer, what its claim will ask for.
 
 A one-off runs unless its deadline has passed. An occurrence of a recurring job runs or is skipped by its catch-up
-policy, and names the next occurrence, which the claim inserts in the same transaction. A follow-up (retry,
-buffered run, redrive) only starts its waiting row.
+policy, and names the next occurrence, which the claim inserts in the same transaction: one that has no ledger row
+yet, else its timer would find the row taken and nobody would plant the one after it. A follow-up only starts its
+waiting row; the store skips it instead if the deadline has passed before the run ever began.
 """
 
 from collections import Counter
@@ -15,7 +16,7 @@ import numpy as np
 from tickwheel.domain.columns import CLAIM, ClaimAction, Ints, OverlapCode, Rows
 from tickwheel.domain.job import Overlap, Spec, Target, decode_spec
 from tickwheel.domain.run import SkipReason
-from tickwheel.domain.schedule import deadline_passed, plan_occurrence
+from tickwheel.domain.schedule import deadline_passed, next_occurrence, plan_occurrence
 from tickwheel.ports.events import EventSink, RunsUnserved, ScheduleFailing
 from tickwheel.ports.store import WorkDefinition
 
@@ -68,9 +69,10 @@ class Planner:
                 continue
             if spec.cron:
                 claims["overlap"][number] = OVERLAP_CODE[spec.overlap]
-            if gens[number] > 0 and (spec.cron or spec.deadline_ms is not None):
+            occurrence = bool(spec.cron) and gens[number] > 0
+            if occurrence or spec.deadline_ms is not None:
                 try:
-                    self._plan_first(claims, number, work, spec, scheduled[number], now_ms)
+                    self._plan_one(claims, number, work, spec, scheduled[number], now_ms, occurrence)
                 except Exception as error:  # one job's broken schedule must not stop the others
                     failed.append(number)
                     self._events.emit(
@@ -87,14 +89,24 @@ class Planner:
             names = Counter(spec.target.name for i in unserved if (spec := specs[i]) is not None)
             self._events.emit(RunsUnserved(counts=dict(names)))
 
-    def _plan_first(
-        self, claims: Rows, number: int, work: WorkDefinition, spec: Spec, scheduled_ms: int, now_ms: int
+    def _plan_one(
+        self,
+        claims: Rows,
+        number: int,
+        work: WorkDefinition,
+        spec: Spec,
+        scheduled_ms: int,
+        now_ms: int,
+        occurrence: bool,
     ) -> None:
         reason = SkipReason.NONE
-        if spec.cron:
-            occurrence = plan_occurrence(spec, scheduled_ms, work.effective_ms, now_ms, self._alive_since_ms)
-            claims["next_ms"][number] = -1 if occurrence.next_ms is None else occurrence.next_ms
-            reason = occurrence.reason
+        if occurrence:
+            plan = plan_occurrence(spec, scheduled_ms, work.effective_ms, now_ms, self._alive_since_ms)
+            next_ms = plan.next_ms
+            while next_ms is not None and next_ms in work.taken_ms:
+                next_ms = next_occurrence(spec, next_ms, next_ms)
+            claims["next_ms"][number] = -1 if next_ms is None else next_ms
+            reason = plan.reason
         elif deadline_passed(spec, scheduled_ms, now_ms):
             reason = SkipReason.DEADLINE
         if reason is not SkipReason.NONE:

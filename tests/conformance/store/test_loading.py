@@ -6,6 +6,7 @@ from msgspec.structs import replace
 from tickwheel.domain.columns import FLAG_HANDLER, FLAG_RECURRING, TIMER
 from tickwheel.domain.job import JobState, Lane, Target, TargetType, decode_spec
 from tickwheel.domain.run import RunState
+from tickwheel.ports.store import LedgerWrite
 
 from .arena import SPEC, Arena, timer_values
 from .decisions import cancel, edit, pause
@@ -123,3 +124,13 @@ async def test_a_commit_is_seen_by_the_load_that_follows_it(arena: Arena) -> Non
         assert rows["job_id"].tolist() == [new.job.job_id]
 
     await asyncio.gather(*(insert_and_load(n) for n in range(25)))
+
+
+async def test_work_tells_which_instants_ahead_are_taken(arena: Arena, owner: Owner) -> None:
+    at = [arena.now_ms + n * 60_000 for n in range(4)]
+    new, other = arena.recurring(at[0]), arena.one_off()
+    await arena.insert(new, other)
+    ahead = [LedgerWrite(at[n], RunState.CANCELLED) for n in (0, 2, 3)]
+    assert await arena.store.change_job("default", new.job.job_id, edit(at[1], *ahead)) is not None
+    works = await arena.store.load_work([new.job.job_id, other.job.job_id])
+    assert [work.taken_ms for work in works if work is not None] == [(at[2], at[3]), ()]

@@ -96,6 +96,7 @@ class MemoryStore:
             payload=job.payload,
             idempotency_key=job.idempotency_key,
             effective_ms=job.effective_ms,
+            taken_ms=self._tables.taken_ahead(job),
         )
 
     async def acquire(self, worker: str) -> Ints:

@@ -122,6 +122,11 @@ class Tables:
         runs = self.runs_of.get(job_id, {})
         return sorted(k for k in self.timers_of.get(job_id, ()) if k.gen > 0 and k.scheduled_ms not in runs)
 
+    def taken_ahead(self, job: Job) -> tuple[int, ...]:
+        """Instants after the live one of a recurring job that have a ledger row."""
+        live = self.live_timers(job.job_id) if job.recurring else []
+        return tuple(at for at in sorted(self.runs_of.get(job.job_id, ())) if live and at > live[0].scheduled_ms)
+
     def drop_run(self, key: RunKey) -> None:
         """Forget a run that is over."""
         del self.ledger[key]

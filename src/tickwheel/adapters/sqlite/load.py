@@ -46,7 +46,7 @@ def load_work(session: Session, job_ids: Sequence[bytes]) -> list[WorkDefinition
 
 
 def _work(values: Sequence[Any]) -> WorkDefinition:
-    _, tenant_id, name, state, version, spec, payload, idempotency_key, effective_ms = values
+    _, tenant_id, name, state, version, spec, payload, idempotency_key, effective_ms, taken_ms = values
     return WorkDefinition(
         tenant_id=tenant_id,
         name=name,
@@ -56,4 +56,5 @@ def _work(values: Sequence[Any]) -> WorkDefinition:
         payload=payload,
         idempotency_key=idempotency_key,
         effective_ms=effective_ms,
+        taken_ms=() if taken_ms is None else tuple(map(int, taken_ms.split(","))),
     )

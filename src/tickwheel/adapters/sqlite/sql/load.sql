@@ -10,6 +10,16 @@ SELECT count(*), group_concat(due_ms), group_concat(hex(job_id), ''), group_conc
          WHERE due_ms >= :from_ms AND due_ms < :until_ms ORDER BY due_ms, job_id, scheduled_ms, gen)
 
 -- name: load_work
+-- Last: the instants after the live one that have a row already (recurring jobs only).
 SELECT json_group_array(json_array(hex(j.job_id), j.tenant_id, j.name, j.state, j.version, j.spec, j.payload,
-                                     j.idempotency_key, j.effective_ms))
+                                     j.idempotency_key, j.effective_ms,
+                                     iif(j.flags & 4,
+             (SELECT group_concat(r.scheduled_ms) FROM runs AS r
+               WHERE r.job_id = j.job_id AND r.listed = 1
+                 AND r.scheduled_ms > (SELECT min(t.scheduled_ms) FROM timers AS t
+                                        WHERE t.job_id = j.job_id AND t.flags & 4 AND t.gen > 0
+                                          AND NOT EXISTS (SELECT 1 FROM runs AS o
+                                                           WHERE o.scheduled_ms = t.scheduled_ms
+                                                             AND o.job_id = t.job_id))),
+             NULL)))
   FROM carray(:wanted) CROSS JOIN jobs AS j ON j.job_id = carray.value
