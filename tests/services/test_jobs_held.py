@@ -235,3 +235,17 @@ async def test_a_pause_does_not_bring_back_what_was_coalesced_before_it() -> Non
         await desk.clock.advance(100)
     assert len(ran) == 1
     assert await desk.states(job_id) == ran
+
+
+async def test_catching_up_after_a_pause_does_not_overlap_the_run_under_way() -> None:
+    desk = Desk()
+    desk.behave = lambda work: None
+    async with desk.firing():
+        job_id = await desk.cron("* * * * *", overlap="skip")
+        await desk.clock.advance(MINUTE_MS)
+        await desk.jobs.pause(TENANT, job_id)
+        await desk.clock.advance(5 * MINUTE_MS)
+        await desk.jobs.resume(TENANT, job_id)
+        await desk.clock.advance(SECOND_MS)
+    assert [word for _, word in await desk.states(job_id)][:2] == ["RUNNING", "OVERLAP"]
+    assert len(desk.calls) == 1

@@ -109,10 +109,10 @@ RENEWAL = np.dtype(
 
 
 class ClaimAction(IntEnum):
-    """What a first claim writes."""
+    """What a claim writes. A waiting run that has had an attempt before goes on whatever is asked for."""
 
     RUN = 0
-    SKIP = 1  # a SKIPPED row with `reason`; for recurring jobs the next timer goes in with it
+    SKIP = 1  # a SKIPPED row with `reason`; for recurring jobs the next timer goes in with a first claim
 
 
 class OverlapCode(IntEnum):
@@ -133,7 +133,7 @@ class ClaimVerdict(IntEnum):
     NOT_DUE = 4  # the store's clock says it is early: arm it again
     DEPOSED = 5  # this process no longer owns the shard: drop it
     SKIPPED = 6  # a SKIPPED row was written (asked for, or by overlap); resolved
-    BUFFERED = 7  # buffer_one: waits as a SCHEDULED row; `lease_ms` is the due time of its re-check timer
+    BUFFERED = 7  # by overlap: waits as a SCHEDULED row; `lease_ms` is the due time of its re-check timer
 
 
 class CompletionCause(IntEnum):

@@ -4,7 +4,7 @@ from tickwheel.domain.columns import ClaimAction, ClaimVerdict
 from tickwheel.domain.run import RunState, SkipReason
 
 from .arena import Arena
-from .decisions import cancel, delete, move_one_off, pause, resume
+from .decisions import cancel, delete, move_one_off, pause, resume, write
 from .owner import LEASE_MS, Owner
 
 
@@ -155,15 +155,26 @@ async def test_a_claim_may_ask_for_a_skip(arena: Arena, owner: Owner) -> None:
     assert (await owner.claim(new)).verdict is ClaimVerdict.RESOLVED
 
 
-async def test_a_waiting_row_may_be_skipped_by_the_claim_of_its_follow_up(arena: Arena, owner: Owner) -> None:
+async def test_a_waiting_run_that_never_began_may_be_skipped_by_its_follow_up(arena: Arena, owner: Owner) -> None:
+    new = arena.one_off()
+    await arena.insert(new)
+    changed = await arena.store.change_job(
+        "default", new.job.job_id, write(RunState.SCHEDULED, follow_up_ms=arena.now_ms)
+    )
+    assert changed is not None
+    held = await owner.claim(new, changed.timers[0], action=ClaimAction.SKIP, reason=SkipReason.DEADLINE)
+    assert held.verdict is ClaimVerdict.SKIPPED
+    run = await arena.run(new)
+    assert (run.state, run.skip_reason, run.attempt) == (RunState.SKIPPED, SkipReason.DEADLINE, 0)
+    assert await arena.timers() == []
+
+
+async def test_a_retry_is_never_skipped(arena: Arena, owner: Owner) -> None:
     new = arena.one_off()
     await arena.insert(new)
     follow_up = await owner.retry_later(await owner.win(new))
-    held = await owner.claim(new, follow_up, action=ClaimAction.SKIP, reason=SkipReason.DEADLINE)
-    assert held.verdict is ClaimVerdict.SKIPPED
-    run = await arena.run(new)
-    assert (run.state, run.skip_reason, run.attempt) == (RunState.SKIPPED, SkipReason.DEADLINE, 1)
-    assert await arena.timers() == []
+    held = await owner.win(new, follow_up, action=ClaimAction.SKIP, reason=SkipReason.DEADLINE)
+    assert held.attempt == 2
 
 
 async def test_a_job_that_does_not_exist_is_resolved(arena: Arena, owner: Owner) -> None:

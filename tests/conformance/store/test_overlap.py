@@ -2,10 +2,10 @@ import pytest
 
 from tickwheel.domain.columns import ClaimVerdict, OverlapCode
 from tickwheel.domain.run import IN_FLIGHT, RunState, SkipReason
-from tickwheel.ports.store import FirstTimer, NewJob
+from tickwheel.ports.store import FirstTimer, LedgerWrite, NewJob
 
 from .arena import Arena
-from .decisions import redrive
+from .decisions import edit, redrive
 from .owner import Held, Owner
 
 PERIOD_MS = 60_000
@@ -150,22 +150,42 @@ async def test_of_a_retry_and_the_next_occurrence_in_one_batch_only_one_starts(a
     assert len(in_flight) == 1
 
 
-async def test_a_redriven_run_of_a_buffering_job_waits_for_the_one_under_way(arena: Arena, owner: Owner) -> None:
+async def test_a_settled_occurrence_is_skipped_too_while_a_run_is_open(arena: Arena, owner: Owner) -> None:
     new = arena.recurring()
     await arena.insert(new)
-    await owner.complete(await claim_next(arena, owner, new, **BUFFER), RunState.FAILED)
-    under_way = await claim_next(arena, owner, new, **BUFFER)
+    first = await claim_next(arena, owner, new, **SKIP)
+    arena.clock.step_ms(PERIOD_MS)
+    settled = LedgerWrite(arena.now_ms, RunState.SCHEDULED, follow_up_ms=arena.now_ms)
+    changed = await arena.store.change_job(
+        new.job.tenant_id, new.job.job_id, edit(arena.now_ms + PERIOD_MS, settled)
+    )
+    assert changed is not None
+    held = await owner.claim(new, changed.timers[0], **SKIP)
+    assert held.verdict is ClaimVerdict.SKIPPED
+    run = await arena.run(new, settled.scheduled_ms)
+    assert (run.state, run.skip_reason) == (RunState.SKIPPED, SkipReason.OVERLAP)
+    assert (await arena.run(new)).fence == first.fence
+
+
+@pytest.mark.parametrize("overlap", [SKIP, BUFFER], ids=["skip", "buffer_one"])
+async def test_a_redriven_run_waits_for_the_one_under_way(
+    arena: Arena, owner: Owner, overlap: dict[str, OverlapCode]
+) -> None:
+    new = arena.recurring()
+    await arena.insert(new)
+    await owner.complete(await claim_next(arena, owner, new, **overlap), RunState.FAILED)
+    under_way = await claim_next(arena, owner, new, **overlap)
     assert under_way.won
     assert new.timer is not None
     changed = await arena.store.change_run(new.job.tenant_id, new.job.job_id, new.timer.scheduled_ms, redrive)
     assert changed is not None
     [again] = changed.timers
-    held = await owner.claim(new, again, **BUFFER)
+    held = await owner.claim(new, again, **overlap)
     assert held.verdict is ClaimVerdict.BUFFERED
     await owner.complete(under_way, RunState.SUCCEEDED)
     arena.clock.step_ms(RECHECK_MS)
     recheck = FirstTimer(held.lease_ms, new.timer.scheduled_ms, again.gen - 1)
-    assert (await owner.win(new, recheck, **BUFFER)).attempt == 1
+    assert (await owner.win(new, recheck, **overlap)).attempt == 1
 
 
 @pytest.mark.pitfall(20)

@@ -111,9 +111,12 @@ class ClaimTransaction:
         run = row.run
         if claim.fence <= run.fence:
             return Answer(ClaimVerdict.UNRESOLVED, version=job.version, fence=run.fence)
-        if claim.action == ClaimAction.SKIP:
+        begun = run.fence > 0
+        if claim.action == ClaimAction.SKIP and not begun:
             return self._skip(claim, job, row, SkipReason(claim.reason))
-        if claim.overlap == OverlapCode.BUFFER_ONE and self._must_wait(run):
+        if claim.overlap != OverlapCode.ALLOW and self._must_wait(run):
+            if claim.overlap == OverlapCode.SKIP and not begun:
+                return self._skip(claim, job, row, SkipReason.OVERLAP)
             return self._buffer(claim, job, row)
         return self._win(claim, job, row)
 

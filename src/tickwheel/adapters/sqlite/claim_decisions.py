@@ -171,10 +171,12 @@ class Decisions:
     def _claim_waiting(self, claim: Claim, seen: Seen) -> Answer:
         if claim.fence <= seen.run_fence:
             return Answer(ClaimVerdict.UNRESOLVED, version=seen.version, fence=seen.run_fence)
-        if claim.action == ClaimAction.SKIP:
-            self._leave_waiting(claim, seen, RunState.SKIPPED, claim.reason)
-            return Answer(ClaimVerdict.SKIPPED, version=seen.version)
-        if claim.overlap == OverlapCode.BUFFER_ONE and self._must_wait(claim):
+        begun = seen.run_fence > 0
+        if claim.action == ClaimAction.SKIP and not begun:
+            return self._skip_waiting(claim, seen, claim.reason)
+        if claim.overlap != OverlapCode.ALLOW and self._must_wait(claim):
+            if claim.overlap == OverlapCode.SKIP and not begun:
+                return self._skip_waiting(claim, seen, SkipReason.OVERLAP)
             due_ms = self._leave_waiting(claim, seen, RunState.SCHEDULED, SkipReason.NONE)
             return Answer(ClaimVerdict.BUFFERED, version=seen.version, lease_ms=due_ms)
         attempt, last, counted = self._attempt(claim, seen)
@@ -227,6 +229,10 @@ class Decisions:
         self._writes.add("insert_timers", claim.job_id, due_ms, claim.scheduled_ms, -1, claim.flags)
         self._remember(claim, seen, RunState.SCHEDULED, run_gen=1)
         return Answer(ClaimVerdict.BUFFERED, version=seen.version, lease_ms=due_ms)
+
+    def _skip_waiting(self, claim: Claim, seen: Seen, reason: int) -> Answer:
+        self._leave_waiting(claim, seen, RunState.SKIPPED, reason)
+        return Answer(ClaimVerdict.SKIPPED, version=seen.version)
 
     def _leave_waiting(self, claim: Claim, seen: Seen, state: RunState, reason: int) -> int:
         """Skip a waiting run, or let it wait on; the table's trigger moves its timer."""
