@@ -102,7 +102,7 @@ async def run_all(store: SqliteStore, timers: Rows, epochs: Ints, batch: int) ->
         ends["started_ms"] = ends["finished_ms"] = now_ms
         if completing is not None:
             await completing
-        completing = asyncio.create_task(store.complete(ends, {}))  # type: ignore[arg-type]  # a coroutine
+        completing = asyncio.create_task(store.complete(ends, {}))
         await asyncio.sleep(0)
     if completing is not None:
         await completing

@@ -41,11 +41,11 @@ def pytest_fixture_setup(
         yield runner.run(step())
         runner.run(step())
 
-    fixturedef.func = drive
+    fixturedef.func = drive  # type: ignore[misc]  # pytest has no other way to wrap a fixture
     try:
         return (yield)
     finally:
-        fixturedef.func = original
+        fixturedef.func = original  # type: ignore[misc]  # as above
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -55,7 +55,9 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     if not inspect.iscoroutinefunction(test):
         return None
     arguments = {name: pyfuncitem.funcargs[name] for name in pyfuncitem._fixtureinfo.argnames}
-    pyfuncitem.funcargs["runner"].run(_check_leaks(test, arguments))
+    runner = pyfuncitem.funcargs["runner"]
+    assert isinstance(runner, asyncio.Runner)
+    runner.run(_check_leaks(test, arguments))
     return True
 
 

@@ -132,7 +132,7 @@ class BreaksOnce:
 @pytest.mark.pitfall(86)
 async def test_a_failed_request_does_not_hold_its_key() -> None:
     desk = Desk()
-    jobs = Jobs(BreaksOnce(desk), desk.owner, desk.clock, SeededRandomness(1))  # type: ignore[arg-type]  # delegates
+    jobs = Jobs(BreaksOnce(desk), desk.owner, desk.clock, SeededRandomness(1))
     request = parse_job_request(item(idempotency_key="k"))
     first, second = await asyncio.gather(jobs.create(request), jobs.create(request), return_exceptions=True)
     assert isinstance(first, StoreUnavailable)

@@ -1,6 +1,8 @@
 """Leases, heartbeats, crashes: who may still commit."""
 
 import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any
 
 import pytest
 
@@ -187,8 +189,8 @@ async def test_drain_hands_back_what_did_not_end_in_time_without_using_up_an_att
     await second.drain(0)
 
 
-def _raise(error: Exception) -> object:
-    async def fail(*args: object) -> object:
+def _raise(error: Exception) -> Callable[..., Coroutine[Any, Any, Any]]:
+    async def fail(*args: object) -> Any:
         raise error
 
     return fail

@@ -65,7 +65,7 @@ class History:
         settings = SchedulerSettings(webhook_slots=12, handler_slots=4, lease_ms=10_000)
         self.world = World(settings=settings)
         self.flaky = FlakyStore(self.world.memory, self.rng)
-        self.world.store = self.flaky  # type: ignore[assignment]  # it has every verb of the port
+        self.world.store = self.flaky
         self.world.behave = self._behave
         self.scheduler: Scheduler | None = None
         self.jobs: list[bytes] = []

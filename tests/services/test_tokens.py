@@ -43,7 +43,7 @@ def test_a_later_epoch_is_above_everything_drawn_before() -> None:
 def test_an_epoch_is_used_up_long_before_its_tokens_run_into_the_next() -> None:
     tokens = Tokens(np.ones(SHARD_COUNT, dtype=np.int64))
     tokens._drawn[9] = SEQUENCE_LIMIT - 1
-    assert not tokens.exhausted
+    before = tokens.exhausted
     last = tokens.draw(ids([9]))
-    assert tokens.exhausted
+    assert (before, tokens.exhausted) == (False, True)
     assert last[0] < 2 << 32

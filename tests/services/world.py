@@ -31,6 +31,12 @@ class Call:
     started_ms: int
 
 
+def lateness_ms(call: Call, new: NewJob) -> int:
+    """How long after a one-off's instant the target was called."""
+    assert new.job.scheduled_ms is not None
+    return call.started_ms - new.job.scheduled_ms
+
+
 class FakeExecutor:
     """Reports what `behave` says: an outcome at once, or None to keep the attempt going until told."""
 

@@ -1,12 +1,13 @@
 """What a test of the store works with: the store, its clock, jobs to put in."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import count
 from typing import Any
 
+import numpy as np
 from msgspec.structs import replace
 
-from tickwheel.domain.columns import Rows
+from tickwheel.domain.columns import Rows, empty
 from tickwheel.domain.ids import make_job_id
 from tickwheel.domain.job import DEFAULT_TENANT, Job, Lane, ScheduleType, Spec, Target, TargetType
 from tickwheel.domain.outcome import RetryPolicy
@@ -96,6 +97,15 @@ class Arena:
         wanted = {new.job.job_id for new in jobs}
         rows = await self.store.load_timers(0, FAR_MS, 100_000)
         return [timer for job_id, timer in timer_values(rows) if not wanted or job_id in wanted]
+
+
+def rows_of(dtype: np.dtype[Any], *rows: Mapping[str, Any]) -> Rows:
+    """Rows of `dtype` with these fields, which are all of its fields."""
+    assert dtype.names is not None
+    batch = empty(dtype, len(rows))
+    for number, row in enumerate(rows):
+        batch[number] = tuple(row[name] for name in dtype.names)
+    return batch
 
 
 def timer_values(rows: Rows) -> Sequence[tuple[bytes, FirstTimer]]:

@@ -18,7 +18,7 @@ def raise_version(job: Job, now_ms: int, state: JobState = JobState.ACTIVE) -> J
 
 def cancel(view: JobView, now_ms: int) -> Change:
     """Cancel the job with all that is open."""
-    runs = ()
+    runs: tuple[LedgerWrite, ...] = ()
     if view.live is not None and not view.job.recurring:
         runs = (LedgerWrite(view.live.scheduled_ms, RunState.CANCELLED),)
     job = replace(view.job, state=JobState.CANCELLED, updated_ms=now_ms)

@@ -13,16 +13,16 @@ from tickwheel.domain.columns import (
     CompletionCause,
     OverlapCode,
     Rows,
-    empty,
 )
 from tickwheel.domain.ids import shard_of
 from tickwheel.domain.outcome import OutcomeClass
 from tickwheel.domain.run import RunState, SkipReason, fencing_token
 from tickwheel.ports.store import AttemptNote, FirstTimer, NewJob
 
-from .arena import Arena, timer_values
+from .arena import Arena, rows_of, timer_values
 
 LEASE_MS = 30_000
+REAPED: dict[str, Any] = {"cause": CompletionCause.REAPER, "outcome": OutcomeClass.LOST}
 
 
 @dataclass(frozen=True)
@@ -88,12 +88,10 @@ class Owner:
 
     async def claim_rows(self, *claims: dict[str, Any]) -> list[Held]:
         """Claim as one batch; each row gets a new token unless it names one."""
-        batch = empty(CLAIM, len(claims))
-        for number, claim in enumerate(claims):
+        for claim in claims:
             claim["fence"] = claim["fence"] or self.token(claim["job_id"])
-            batch[number] = tuple(claim[name] for name in CLAIM.names)
         now_ms = self._arena.now_ms
-        answers = await self._arena.store.claim(batch, now_ms, now_ms + LEASE_MS)
+        answers = await self._arena.store.claim(rows_of(CLAIM, *claims), now_ms, now_ms + LEASE_MS)
         return [
             Held(
                 claim["job_id"],
@@ -142,7 +140,7 @@ class Owner:
         self, *ends: dict[str, Any], notes: Mapping[int, AttemptNote] | None = None
     ) -> tuple[list[bool], Sequence[tuple[bytes, FirstTimer]]]:
         """Complete as one batch."""
-        done = await self._arena.store.complete(completion_batch(*ends), notes or {})
+        done = await self._arena.store.complete(rows_of(COMPLETION, *ends), notes or {})
         return done.applied.tolist(), timer_values(done.follow_ups)
 
     async def complete(self, held: Held, state: RunState, note: AttemptNote | None = None, **fields: Any) -> Ended:
@@ -169,7 +167,7 @@ class Owner:
     def renewal_batch(self, held: Held, **fields: Any) -> Rows:
         """One RENEWAL row."""
         now_ms = self._arena.now_ms
-        values = {
+        row = {
             "job_id": held.job_id,
             "scheduled_ms": held.timer.scheduled_ms,
             "fence": held.fence,
@@ -177,15 +175,5 @@ class Owner:
             "lease_ms": now_ms + LEASE_MS,
             "beat_ms": now_ms,
             "mark_running": 0,
-        } | fields
-        batch = empty(RENEWAL, 1)
-        batch[0] = tuple(values[name] for name in RENEWAL.names)
-        return batch
-
-
-def completion_batch(*ends: dict[str, Any]) -> Rows:
-    """COMPLETION rows of these fields."""
-    batch = empty(COMPLETION, len(ends))
-    for number, end in enumerate(ends):
-        batch[number] = tuple(end[name] for name in COMPLETION.names)
-    return batch
+        }
+        return rows_of(RENEWAL, row | fields)

@@ -1,16 +1,14 @@
 import pytest
 
-from tickwheel.domain.columns import ClaimVerdict, CompletionCause
-from tickwheel.domain.outcome import OutcomeClass
+from tickwheel.domain.columns import ClaimVerdict
 from tickwheel.domain.run import TERMINAL, RunState
 from tickwheel.ports.store import AttemptNote, NewJob
 
 from .arena import Arena
 from .decisions import cancel, cancel_run
-from .owner import LEASE_MS, Held, Owner
+from .owner import LEASE_MS, REAPED, Held, Owner
 
 ENDS = (RunState.SUCCEEDED, RunState.FAILED, RunState.SCHEDULED, RunState.CANCELLED)
-REAPED = {"cause": CompletionCause.REAPER, "outcome": OutcomeClass.LOST}
 every_end = pytest.mark.parametrize("end", ENDS, ids=lambda state: state.name)
 
 

@@ -1,3 +1,5 @@
+from typing import Any
+
 import pytest
 
 from tickwheel.domain.columns import ClaimVerdict, CompletionCause
@@ -11,7 +13,7 @@ from .decisions import redrive
 from .owner import LEASE_MS, Owner
 
 
-async def bury(arena: Arena, owner: Owner, error: str | None = "connection refused", **fields: object) -> NewJob:
+async def bury(arena: Arena, owner: Owner, error: str | None = "connection refused", **fields: Any) -> NewJob:
     new = arena.one_off(**fields)
     await arena.insert(new)
     held = await owner.win(new)
@@ -143,7 +145,8 @@ async def test_paging_newest_first_gives_no_repeats_or_gaps(arena: Arena, owner:
     for number in range(10):
         jobs.append((await bury(arena, owner)).job.job_id)
         arena.clock.step_ms(number % 2)
-    seen, cursor = [], None
+    seen: list[DeadLetter] = []
+    cursor = None
     while True:
         page = await arena.store.list_dead("default", limit, cursor)
         seen += page.items

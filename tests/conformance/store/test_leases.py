@@ -1,3 +1,5 @@
+from typing import Any
+
 import pytest
 
 from tickwheel.domain.columns import ClaimVerdict, CompletionCause
@@ -6,10 +8,9 @@ from tickwheel.domain.run import IN_FLIGHT, RunState
 from tickwheel.ports.store import NewJob
 
 from .arena import Arena
-from .owner import LEASE_MS, Held, Owner
+from .owner import LEASE_MS, REAPED, Held, Owner
 
-REAPED = {"cause": CompletionCause.REAPER, "outcome": OutcomeClass.LOST}
-DEAD = {"cause": CompletionCause.DEAD_OWNER, "outcome": OutcomeClass.LOST}
+DEAD: dict[str, Any] = {"cause": CompletionCause.DEAD_OWNER, "outcome": OutcomeClass.LOST}
 
 
 async def flying(arena: Arena, owner: Owner) -> tuple[NewJob, Held]:

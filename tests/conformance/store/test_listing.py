@@ -1,4 +1,5 @@
 import random
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -164,7 +165,7 @@ async def test_filters_by_kind_lane_and_tag(arena: Arena) -> None:
     plain = arena.one_off(arena.now_ms + 5, lane=Lane.HIGH, tags=("xy",))
     delayed = arena.one_off(arena.now_ms + 5, schedule_type=ScheduleType.DELAYED, tags=("y",))
     await arena.insert(cron, plain, delayed)
-    for fields, wanted in [
+    cases: list[tuple[dict[str, Any], set[NewJob]]] = [
         ({"schedule_type": ScheduleType.CRON}, {cron}),
         ({"schedule_type": ScheduleType.DELAYED}, {delayed}),
         ({"lane": Lane.HIGH}, {plain}),
@@ -172,7 +173,8 @@ async def test_filters_by_kind_lane_and_tag(arena: Arena) -> None:
         ({"tag": "x"}, {cron}),
         ({"tag": "y"}, {cron, delayed}),
         ({"tag": "z"}, set()),
-    ]:
+    ]
+    for fields, wanted in cases:
         found = await ids(arena, replace(DEFAULT, limit=1, **fields))
         assert found == {new.job.job_id for new in wanted}, fields
 
@@ -198,13 +200,14 @@ async def test_combined_filters_all_match_or_are_refused(arena: Arena, order: Jo
         lane = Lane.LOW if number % 3 else Lane.HIGH
         jobs.append(make(arena.now_ms + 5, name=f"n{number % 4}", lane=lane, tags=("t",) * (number % 2)))
     await arena.insert(*jobs)
-    for fields in [
+    combinations: list[dict[str, Any]] = [
         {"name_prefix": "n1", "lane": Lane.LOW},
         {"tag": "t", "lane": Lane.HIGH},
         {"schedule_type": ScheduleType.CRON, "name_prefix": "n"},
         {"status": "SCHEDULED", "lane": Lane.LOW, "tag": "t"},
         {"due_from_ms": arena.now_ms + 5, "due_to_ms": arena.now_ms + 6, "name_prefix": "n2"},
-    ]:
+    ]
+    for fields in combinations:
         try:
             found = await ids(arena, replace(DEFAULT, order=order, limit=3, **fields))
         except UnsupportedFilter:

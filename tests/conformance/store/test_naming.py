@@ -1,4 +1,5 @@
 import asyncio
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -37,7 +38,7 @@ def put(new: NewJob) -> NamedDecision:
     return decide
 
 
-def named(arena: Arena, name: str = "nightly", **fields: object) -> NewJob:
+def named(arena: Arena, name: str = "nightly", **fields: Any) -> NewJob:
     return arena.recurring(arena.now_ms + PERIOD_MS, name=name, named=True, **fields)
 
 

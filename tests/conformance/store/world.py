@@ -9,7 +9,7 @@ from typing import TypeVar
 from msgspec.structs import replace
 
 from tickwheel.adapters.memory import MemoryStore
-from tickwheel.domain.columns import CLAIM, ClaimAction, ClaimVerdict, CompletionCause, OverlapCode, empty
+from tickwheel.domain.columns import CLAIM, COMPLETION, ClaimAction, ClaimVerdict, CompletionCause, OverlapCode
 from tickwheel.domain.ids import shard_of
 from tickwheel.domain.job import JobState
 from tickwheel.domain.outcome import OutcomeClass
@@ -30,10 +30,10 @@ from tickwheel.ports.store import (
 from tickwheel.testing.idle_loop import IdleLoop
 from tickwheel.testing.virtual_clock import VirtualClock
 
-from .arena import FAR_MS, Arena, timer_values
+from .arena import FAR_MS, Arena, rows_of, timer_values
 from .decisions import cancel, cancel_run, delete, edit, move_one_off, pause, redrive, resume
 from .factories import BACKENDS
-from .owner import LEASE_MS, Held, Owner, completion_batch
+from .owner import LEASE_MS, Held, Owner
 
 T = TypeVar("T")
 MAX_ATTEMPTS = 3
@@ -105,9 +105,9 @@ class World:
     def claim(self, picks: list[int], stale: bool, skip: bool, next_in_ms: int | None, old_token: bool) -> None:
         if not self.timers:
             return
-        batch = empty(CLAIM, len(picks))
         offered = self.timers if stale or not self.waiting else self.due_first()
         chosen = [offered[pick % len(offered)] for pick in picks]
+        rows = []
         for number, (new, timer) in enumerate(chosen):
             if not old_token:
                 self.sequence += 1
@@ -121,7 +121,8 @@ class World:
             )
             if skip:
                 row |= {"action": ClaimAction.SKIP, "reason": SkipReason.CATCH_UP}
-            batch[number] = tuple(row[name] for name in CLAIM.names)
+            rows.append(row)
+        batch = rows_of(CLAIM, *rows)
         now_ms = self.clock.now_ms()
         answers = self.both(
             lambda store: store.claim(batch, now_ms, now_ms + LEASE_MS), lambda rows: rows.tolist()
@@ -157,7 +158,7 @@ class World:
             rows.append(self.owner.completion_row(held, to, **fields))
             if note is not None:
                 notes[number] = note
-        batch = completion_batch(*rows)
+        batch = rows_of(COMPLETION, *rows)
         self.both(
             lambda store: store.complete(batch, notes),
             lambda done: (done.applied.tolist(), set(timer_values(done.follow_ups))),
@@ -223,17 +224,21 @@ class World:
         self.both(lambda store: store.expired(self.clock.now_ms(), 100), list)
         self.both(lambda store: store.list_dead(TENANT, 100, None), lambda page: page.items)
         for order in JobOrder:
-            query = JobQuery(TENANT, limit=100, order=order)
-            self.both(lambda store, q=query: store.list_jobs(q), lambda page: page.items)
+            self.list_jobs(order)
         for new in self.jobs:
             self.check_job(new.job.job_id, [timer for job_id, timer in stored if job_id == new.job.job_id])
+
+    def list_jobs(self, order: JobOrder) -> None:
+        query = JobQuery(TENANT, limit=100, order=order)
+        self.both(lambda store: store.list_jobs(query), lambda page: page.items)
+
+    def get_run(self, job_id: bytes, scheduled_ms: int) -> Run | None:
+        return self.both(lambda store: store.get_run(TENANT, job_id, scheduled_ms))
 
     def check_job(self, job_id: bytes, timers: list[FirstTimer]) -> None:
         view = self.both(lambda store: store.get_job(TENANT, job_id))
         page = self.both(lambda store: store.list_runs(TENANT, job_id, 100, None), lambda page: page.items)
-        runs = [
-            self.both(lambda store, at=run.scheduled_ms: store.get_run(TENANT, job_id, at)) for run in page.items
-        ]
+        runs = [self.get_run(job_id, run.scheduled_ms) for run in page.items]
         taken = {run.scheduled_ms for run in page.items}
         for run in runs:
             assert run is not None

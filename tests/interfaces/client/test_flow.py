@@ -56,7 +56,8 @@ FINE = reply(200)
 def run(call: Call[bytes], *outcomes: Outcome) -> tuple[Any, int, list[int]]:
     """(result or error, requests sent, pauses in ms); the last outcome is given again and again."""
     flow = exchange(call)
-    sent, pauses = 0, []
+    sent = 0
+    pauses: list[int] = []
     given: Outcome = None
     while True:
         try:

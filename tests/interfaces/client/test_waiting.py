@@ -42,7 +42,11 @@ class Steps:
             except StopIteration as done:
                 found: Run = done.value
                 return found
-            given = self._answer(step) if isinstance(step, Send) else self._pause(step)
+            if isinstance(step, Send):
+                given = self._answer(step)
+            else:
+                given = None
+                self._pause(step)
 
     def _answer(self, step: Send) -> Reply:
         body = self._bodies[min(len(self.paths), len(self._bodies) - 1)]

@@ -80,7 +80,7 @@ async def test_runs_of_a_job_come_in_pages_latest_first(world: HttpWorld) -> Non
     job_id = (await world.cron("* * * * * *"))["job_id"]
     await world.clock.advance(7_000)
     seen: list[str] = []
-    cursor = ""
+    cursor: str | None = ""
     while cursor is not None:
         page = (await world.client.get(f"/v1/jobs/{job_id}/runs?limit=3{cursor}")).json
         seen += [run["scheduled_at"] for run in page["runs"]]

@@ -24,16 +24,12 @@ class HttpWorld(World):
 
     async def open(self, *tokens: str) -> "HttpWorld":
         self.scheduler = await self.start()
-        deps = {
-            "store": self.store,
-            "owner": self.scheduler,
-            "clock": self.clock,
-        }
+        deps = (self.store, self.scheduler, self.clock)
         app = build_app(
             Deps(
-                jobs=Jobs(**deps, randomness=SeededRandomness(3)),
-                runs=Runs(**deps),
-                dead_letters=DeadLetters(**deps),
+                jobs=Jobs(*deps, SeededRandomness(3)),
+                runs=Runs(*deps),
+                dead_letters=DeadLetters(*deps),
                 store=self.store,
                 clock=self.clock,
                 metrics=lambda: b"# HELP up x\nup 1\n",
