@@ -1,7 +1,10 @@
 import pytest
+from msgspec.structs import replace
 
 from tickwheel.domain.columns import ClaimAction, ClaimVerdict
+from tickwheel.domain.job import JobState
 from tickwheel.domain.run import RunState, SkipReason
+from tickwheel.ports.store import Change
 
 from .arena import Arena
 from .decisions import cancel, delete, move_one_off, pause, resume, write
@@ -180,6 +183,15 @@ async def test_a_retry_is_never_skipped(arena: Arena, owner: Owner) -> None:
 async def test_a_job_that_does_not_exist_is_resolved(arena: Arena, owner: Owner) -> None:
     ghost = arena.one_off()
     assert (await owner.claim(ghost)).verdict is ClaimVerdict.RESOLVED
+
+
+async def test_a_cancelled_one_off_without_a_row_is_resolved(arena: Arena, owner: Owner) -> None:
+    new = arena.one_off()
+    await arena.insert(new)
+    cancelled = replace(new.job, state=JobState.CANCELLED)
+    await arena.store.change_job("default", new.job.job_id, lambda view, now_ms: Change(job=cancelled))
+    assert (await owner.claim(new)).verdict is ClaimVerdict.RESOLVED
+    assert (await arena.view(new)).last_run is None
 
 
 @pytest.mark.pitfall(92)

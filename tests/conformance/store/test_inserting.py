@@ -5,10 +5,12 @@ import pytest
 from msgspec.structs import replace
 
 from tickwheel.domain.job import Lane
+from tickwheel.domain.run import RunState
 from tickwheel.ports.store import InsertStatus, NewJob
 
 from .arena import Arena
 from .decisions import delete
+from .owner import Owner
 
 
 async def test_what_is_inserted_is_read_back_exactly(arena: Arena) -> None:
@@ -122,6 +124,19 @@ async def test_repeating_a_batch_whose_answer_was_lost_changes_nothing(arena: Ar
     assert all(answer.status is not InsertStatus.KEY_CONFLICT for answer in answers)
     assert await arena.timers() == timers
     assert (await arena.store.counts()).jobs == 3
+
+
+@pytest.mark.parametrize("key", [None, "k"])
+async def test_a_late_repeat_of_an_insert_does_not_run_the_job_again(
+    arena: Arena, owner: Owner, key: str | None
+) -> None:
+    new = arena.one_off(idempotency_key=key)
+    await arena.insert(new)
+    await owner.complete(await owner.win(new), RunState.SUCCEEDED)
+    [answer] = await arena.insert(new)
+    assert answer.job_id == new.job.job_id
+    assert await arena.timers() == []
+    assert (await arena.run(new)).state is RunState.SUCCEEDED
 
 
 @pytest.mark.pitfall(86)

@@ -1,3 +1,5 @@
+from typing import Any
+
 import pytest
 
 from tickwheel.domain.columns import ClaimVerdict, OverlapCode
@@ -10,7 +12,8 @@ from .owner import Held, Owner
 
 PERIOD_MS = 60_000
 RECHECK_MS = 1_000
-SKIP, BUFFER = {"overlap": OverlapCode.SKIP}, {"overlap": OverlapCode.BUFFER_ONE}
+SKIP: dict[str, Any] = {"overlap": OverlapCode.SKIP}
+BUFFER: dict[str, Any] = {"overlap": OverlapCode.BUFFER_ONE}
 
 
 async def claim_next(arena: Arena, owner: Owner, new: NewJob, **fields: object) -> Held:
@@ -103,6 +106,7 @@ async def test_the_buffered_run_waits_again_until_the_earlier_one_is_over(arena:
         assert old not in timers
         assert (await owner.claim(new, old, **BUFFER)).verdict is ClaimVerdict.RESOLVED
     await owner.complete(first, RunState.SUCCEEDED)
+    assert (await arena.view(new)).current is None, "what waits for its first start has not been started"
     arena.clock.step_ms(RECHECK_MS)
     assert (await owner.win(new, recheck, **BUFFER)).attempt == 1
     assert await states(arena, new) == [RunState.SUCCEEDED, RunState.DISPATCHED]

@@ -1,9 +1,10 @@
 import pytest
+from msgspec.structs import replace
 
 from tickwheel.domain.columns import ClaimAction, ClaimVerdict
 from tickwheel.domain.job import JobState
 from tickwheel.domain.run import RunState, SkipReason
-from tickwheel.ports.store import FirstTimer, LedgerWrite, NewJob
+from tickwheel.ports.store import Change, FirstTimer, LedgerWrite, NewJob
 
 from .arena import Arena
 from .decisions import cancel, edit, nothing, pause, resume
@@ -133,6 +134,27 @@ async def test_a_claim_of_an_older_version_finds_its_occurrence_gone(arena: Aren
     assert held.verdict is ClaimVerdict.RESOLVED
     assert (await arena.view(new)).last_run is None
     assert await arena.timers(new) == [FirstTimer(next_ms, next_ms, 2)]
+
+
+@pytest.mark.parametrize("state", [JobState.PAUSED, JobState.CANCELLED, JobState.COMPLETED])
+async def test_only_an_active_job_is_claimed_whatever_its_version(
+    arena: Arena, owner: Owner, state: JobState
+) -> None:
+    new = arena.recurring()
+    await arena.insert(new)
+    job = replace(new.job, state=state)
+    await arena.store.change_job("default", new.job.job_id, lambda view, now_ms: Change(job=job))
+    assert (await owner.claim(new, next_ms=arena.now_ms + PERIOD_MS)).verdict is ClaimVerdict.RESOLVED
+    assert (await arena.view(new)).last_run is None
+
+
+async def test_a_resolved_claim_leaves_no_timer_behind(arena: Arena, owner: Owner) -> None:
+    new = arena.recurring()
+    await arena.insert(new)
+    job = replace(new.job, version=2)
+    await arena.store.change_job("default", new.job.job_id, lambda view, now_ms: Change(job=job))
+    assert (await owner.claim(new, next_ms=arena.now_ms + PERIOD_MS)).verdict is ClaimVerdict.RESOLVED
+    assert await arena.timers() == [], "or every start would load it again"
 
 
 async def test_an_edit_that_keeps_the_instant_still_fires_it(arena: Arena, owner: Owner) -> None:

@@ -1,3 +1,5 @@
+from typing import Any
+
 import pytest
 
 from tickwheel.domain.columns import FLAG_LANE_MASK, ClaimVerdict, CompletionCause
@@ -8,10 +10,9 @@ from tickwheel.ports.store import FirstTimer, NewJob
 
 from .arena import Arena
 from .decisions import redrive
-from .owner import LEASE_MS, Held, Owner
+from .owner import LEASE_MS, REAPED, Held, Owner
 
-UNSTARTED = {"cause": CompletionCause.UNSTARTED, "outcome": OutcomeClass.UNSTARTED}
-REAPED = {"cause": CompletionCause.REAPER, "outcome": OutcomeClass.LOST}
+UNSTARTED: dict[str, Any] = {"cause": CompletionCause.UNSTARTED, "outcome": OutcomeClass.UNSTARTED}
 FREE_RETURNS = 20
 
 
@@ -130,6 +131,17 @@ async def test_a_snoozed_attempt_is_not_used_up(arena: Arena, owner: Owner) -> N
     follow_up = await owner.retry_later(held, 90_000, cause=CompletionCause.UNSTARTED, outcome=OutcomeClass.SNOOZE)
     arena.clock.step_ms(90_000)
     assert (await owner.win(new, follow_up)).attempt == 1
+
+
+async def test_snoozing_on_and_on_never_uses_an_attempt_up(arena: Arena, owner: Owner) -> None:
+    new = await inserted(arena)
+    timer = new.timer
+    for _ in range(FREE_RETURNS + 5):
+        held = await owner.win(new, timer, max_attempts=2)
+        assert held.attempt == 1
+        await owner.renew(held, mark_running=1)
+        timer = await owner.retry_later(held, cause=CompletionCause.UNSTARTED, outcome=OutcomeClass.SNOOZE)
+    assert (await arena.run(new)).attempt == 0
 
 
 async def test_after_twenty_free_returns_each_return_uses_an_attempt_up(arena: Arena, owner: Owner) -> None:

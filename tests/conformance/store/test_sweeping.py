@@ -1,3 +1,5 @@
+from typing import Any
+
 import pytest
 from msgspec.structs import replace
 
@@ -22,7 +24,7 @@ async def sweep_all(arena: Arena, retention_ms: int) -> int:
     raise AssertionError("the sweep never ends")
 
 
-async def finish(arena: Arena, owner: Owner, end: RunState = RunState.SUCCEEDED, **fields: object) -> NewJob:
+async def finish(arena: Arena, owner: Owner, end: RunState = RunState.SUCCEEDED, **fields: Any) -> NewJob:
     new = arena.one_off(**fields)
     await arena.insert(new)
     await owner.complete(await owner.win(new), end)
@@ -136,6 +138,18 @@ async def test_a_swept_run_does_not_fire_again(arena: Arena, owner: Owner) -> No
     await sweep_all(arena, DAY_MS)
     assert await arena.timers() == []
     assert (await owner.claim(new, timer)).verdict is ClaimVerdict.RESOLVED
+
+
+async def test_a_follow_up_of_a_swept_run_starts_nothing(arena: Arena, owner: Owner) -> None:
+    new = arena.recurring()
+    await arena.insert(new)
+    instant, next_ms = arena.now_ms, arena.now_ms + 9 * DAY_MS
+    follow_up = await owner.retry_later(await owner.win(new, next_ms=next_ms))
+    await owner.complete(await owner.win(new, follow_up), RunState.SUCCEEDED)
+    arena.clock.step_ms(2 * DAY_MS)
+    await sweep_all(arena, DAY_MS)
+    assert (await owner.claim(new, follow_up)).verdict is ClaimVerdict.RESOLVED
+    assert await arena.store.get_run("default", new.job.job_id, instant) is None
 
 
 async def test_one_call_does_a_bounded_piece(arena: Arena, owner: Owner) -> None:
