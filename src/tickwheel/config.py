@@ -52,7 +52,7 @@ class Settings:
         64, "Webhooks in flight at a time to one host and port.", low=1, high=10_000
     )
     webhook_secret: tuple[str, ...] = _setting((), "Signing secret (whsec_…); two while they are rotated.")
-    handler_slots: int = _setting(256, "Python handlers running at a time.", low=1, high=10_000)
+    handler_slots: int = _setting(512, "Python handlers running at a time.", low=1, high=10_000)
     lease_seconds: int = _setting(30, "How long a worker holds a run without renewing.", low=5, high=3_600)
     grace_seconds: int = _setting(10, "How long a stop waits for running work.", low=0, high=3_600)
     window_seconds: int = _setting(3_600, "How far ahead waiting timers are held in memory.", low=60, high=86_400)

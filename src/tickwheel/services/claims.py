@@ -154,7 +154,9 @@ class Claims:
     def _arm_what_follows(self, timers: Rows, claims: Rows, answers: Rows) -> None:
         """Arm next occurrences, re-checks of buffered runs and early timers; send the rest where it belongs."""
         verdict = answers["verdict"]
-        wrote_row = np.isin(verdict, (ClaimVerdict.WON, ClaimVerdict.SKIPPED, ClaimVerdict.BUFFERED))
+        wrote_row = (
+            (verdict == ClaimVerdict.WON) | (verdict == ClaimVerdict.SKIPPED) | (verdict == ClaimVerdict.BUFFERED)
+        )
         follows = wrote_row & (timers["gen"] > 0) & (claims["next_ms"] >= 0)
         if follows.any():
             upcoming = timers[follows].copy()
@@ -169,7 +171,9 @@ class Claims:
         early = verdict == ClaimVerdict.NOT_DUE
         if early.any():
             self._arm(timers[early])
-        self._parked.park(timers[np.isin(verdict, (ClaimVerdict.UNRESOLVED, ClaimVerdict.DEPOSED))])
+        unresolved = (verdict == ClaimVerdict.UNRESOLVED) | (verdict == ClaimVerdict.DEPOSED)
+        if unresolved.any():
+            self._parked.park(timers[unresolved])
 
     def _won(self, timers: Rows, answers: Rows) -> Bools:
         """Which rows are ours to start; runs that another token holds go to the reaper."""

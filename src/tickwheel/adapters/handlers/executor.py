@@ -6,6 +6,7 @@ true, and its result counts when it returns, late or not; the ledger refuses it 
 """
 
 import asyncio
+import math
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
@@ -17,19 +18,21 @@ from tickwheel.domain.outcome import OK, Outcome, OutcomeClass, clip_text
 from tickwheel.ports.clock import Clock
 from tickwheel.ports.executor import Report, Work
 
+DEADLINE_CHECK_S: Final = 0.05
+"""A handler is interrupted at most this long after its timeout."""
 _DECODE: Final = msgspec.json.Decoder().decode
 
 
 class _Attempt:
     """One call in progress."""
 
-    __slots__ = ("begun", "context", "future", "timed_out", "timeout", "work")
+    __slots__ = ("begun", "context", "deadline_s", "future", "timed_out", "work")
 
     def __init__(self, work: Work) -> None:
         self.work = work
         self.context = HandlerContext(work)
-        self.future: asyncio.Task[Outcome] | None = None
-        self.timeout: asyncio.TimerHandle | None = None
+        self.future: asyncio.Task[None] | None = None
+        self.deadline_s = math.inf  # on the loop's clock; coroutines only
         self.timed_out = self.begun = False
 
 
@@ -45,7 +48,8 @@ class HandlerExecutor:
         self._outcomes: list[Outcome] = []
         self._all_ended = asyncio.Event()
         self._all_ended.set()
-        self._closing = False
+        self._closing = self._closed = False
+        self._watching = False
 
     def start(self, works: Sequence[Work]) -> None:
         self._all_ended.clear()
@@ -65,9 +69,7 @@ class HandlerExecutor:
         for slot in slots:
             attempt = self._attempts.get(slot)
             if attempt is not None:
-                attempt.context.cancelled = True
-                if attempt.future is not None:
-                    attempt.future.cancel()
+                self._interrupt(attempt)
 
     async def aclose(self, grace_ms: int) -> None:
         self._closing = True
@@ -76,11 +78,10 @@ class HandlerExecutor:
             self._end(attempt, UNSTARTED)
         await self._wait_for_ends(grace_ms)
         for attempt in list(self._attempts.values()):
-            attempt.context.cancelled = True
-            if attempt.future is not None:
-                attempt.future.cancel()
             self._end(attempt, UNSTARTED)
+            self._interrupt(attempt)
         self._flush()
+        self._closed = True
         self._threads.stop()
 
     async def _wait_for_ends(self, grace_ms: int) -> None:
@@ -92,29 +93,41 @@ class HandlerExecutor:
         await asyncio.gather(ended, limit, return_exceptions=True)
 
     def _start_coroutine(self, attempt: _Attempt, registered: Registered) -> None:
-        future = attempt.future = self._loop.create_task(_call_async(attempt, registered))
-        future.add_done_callback(lambda done: self._coroutine_ended(attempt, done))
         if attempt.work.target.timeout_ms:
-            delay_s = attempt.work.target.timeout_ms / 1000
-            attempt.timeout = self._loop.call_later(delay_s, self._time_out, attempt)
+            attempt.deadline_s = self._loop.time() + attempt.work.target.timeout_ms / 1000
+            if not self._watching:
+                self._watching = True
+                self._loop.call_later(DEADLINE_CHECK_S, self._watch_deadlines)
+        attempt.future = self._loop.create_task(self._call_async(attempt, registered))
 
-    def _time_out(self, attempt: _Attempt) -> None:
-        attempt.timed_out = attempt.context.cancelled = True
-        if attempt.future is not None:
-            attempt.future.cancel()
+    async def _call_async(self, attempt: _Attempt, registered: Registered) -> None:
+        attempt.begun = True
+        try:
+            await registered.function(*_arguments(attempt, registered))
+            outcome = OK
+        except asyncio.CancelledError:
+            outcome = _interrupted(attempt)
+        except BaseException as error:  # also SystemExit: a handler must not be able to end the process
+            outcome = _outcome_of(error)
+        self._end(attempt, outcome)
 
-    def _coroutine_ended(self, attempt: _Attempt, done: asyncio.Task[Outcome]) -> None:
-        if attempt.timeout is not None:
-            attempt.timeout.cancel()
-        if not done.cancelled():
-            self._end(attempt, done.result())
-        elif attempt.timed_out:
-            limit_ms = attempt.work.target.timeout_ms
-            self._end(attempt, _failure(OutcomeClass.TIMEOUT, f"the handler ran longer than {limit_ms} ms"))
-        elif attempt.context.cancelled:
-            self._end(attempt, CANCELLED)
-        else:
-            self._end(attempt, _failure(OutcomeClass.RETRYABLE, "the handler cancelled itself"))
+    def _interrupt(self, attempt: _Attempt) -> None:
+        attempt.context.cancelled = True
+        if attempt.future is None:
+            return
+        attempt.future.cancel()
+        if not attempt.begun:  # a coroutine that is cancelled before its first step never runs
+            self._end(attempt, _interrupted(attempt))
+
+    def _watch_deadlines(self) -> None:
+        """One look at all attempts now and then, instead of a timer for each: nearly all end long before."""
+        now_s = self._loop.time()
+        for attempt in [a for a in self._attempts.values() if a.deadline_s <= now_s]:
+            attempt.deadline_s, attempt.timed_out = math.inf, True
+            self._interrupt(attempt)
+        self._watching = bool(self._attempts) and not self._closed
+        if self._watching:
+            self._loop.call_later(DEADLINE_CHECK_S, self._watch_deadlines)
 
     def _call_plain(self, attempt: _Attempt, registered: Registered) -> Callable[[], None]:
         """On a thread: call the function; the result is delivered on the loop."""
@@ -154,14 +167,13 @@ UNSTARTED: Final = Outcome(outcome_class=OutcomeClass.UNSTARTED, error="handed b
 CANCELLED: Final = Outcome(outcome_class=OutcomeClass.CANCELLED, error="cancelled")
 
 
-async def _call_async(attempt: _Attempt, registered: Registered) -> Outcome:
-    try:
-        await registered.function(*_arguments(attempt, registered))
-    except asyncio.CancelledError:
-        raise
-    except BaseException as error:  # also SystemExit: a handler must not be able to end the process
-        return _outcome_of(error)
-    return OK
+def _interrupted(attempt: _Attempt) -> Outcome:
+    if attempt.timed_out:
+        limit_ms = attempt.work.target.timeout_ms
+        return _failure(OutcomeClass.TIMEOUT, f"the handler ran longer than {limit_ms} ms")
+    if attempt.context.cancelled:
+        return CANCELLED
+    return _failure(OutcomeClass.RETRYABLE, "the handler cancelled itself")
 
 
 def _arguments(attempt: _Attempt, registered: Registered) -> tuple[Any, ...]:
