@@ -17,6 +17,7 @@ from typing import Final
 import msgspec
 
 from tickwheel.domain import limits
+from tickwheel.domain.batch_items import cut_array
 from tickwheel.domain.body import JobBody
 from tickwheel.domain.errors import FieldProblem, InvalidRequest
 from tickwheel.domain.job_request import JobRequest, request_hash
@@ -48,21 +49,24 @@ def parse_job_request(raw: bytes) -> JobRequest:
 def split_batch(raw: bytes) -> Sequence[bytes]:
     """The items of a batch body, a JSON array, each as its own text. Raises `InvalidRequest`."""
     try:
-        items = _BATCH_DECODER.decode(raw)
-    except (msgspec.MsgspecError, RecursionError) as error:
-        raise InvalidRequest([FieldProblem("", _batch_fault(raw), MALFORMED)]) from error
+        items: Sequence[bytes] = [bytes(item) for item in _BATCH_DECODER.decode(raw)]
+    except (msgspec.MsgspecError, RecursionError):
+        items = _cut(raw)
     if len(items) > limits.BATCH_COUNT:
         message = f"has {len(items)} jobs; at most {limits.BATCH_COUNT} are allowed in one batch"
         raise InvalidRequest([FieldProblem("", message, TOO_LARGE)])
-    return [bytes(item) for item in items]
+    return items
 
 
-def _batch_fault(raw: bytes) -> str:
+def _cut(raw: bytes) -> Sequence[bytes]:
+    """The items of an array that holds something odd; what it is will be told of its item alone."""
+    fault_text = "must be a JSON array of job requests in UTF-8"
     try:
-        load(raw)
+        if isinstance(load(raw), list):
+            return cut_array(raw)
     except JsonFault as fault:
-        return f"the body {fault}"
-    return "the body must be a JSON array of job requests in UTF-8"
+        fault_text = str(fault)
+    raise InvalidRequest([FieldProblem("", f"the body {fault_text}", MALFORMED)])
 
 
 def _member_count(body: JobBody) -> int:
