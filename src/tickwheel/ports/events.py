@@ -60,6 +60,13 @@ class ScheduleFailing(msgspec.Struct, frozen=True):
     error: str
 
 
+class ChainMended(msgspec.Struct, frozen=True):
+    """An active recurring job had not exactly one next timer, which must never be, and was given one."""
+
+    job_id: bytes
+    live_count: int
+
+
 class RunsUnserved(msgspec.Struct, frozen=True):
     """Due runs of handlers that are not registered here, by handler name. They wait in the store, unclaimed."""
 
@@ -79,6 +86,7 @@ Event: TypeAlias = (
     | TimersLoaded
     | LoopFailed
     | ScheduleFailing
+    | ChainMended
     | RunsUnserved
     | ClockStepped
 )

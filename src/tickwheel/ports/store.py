@@ -163,6 +163,21 @@ class JobOrder(StrEnum):
     DUE = "due"  # soonest first; jobs with a live timer only
 
 
+class BrokenChain(msgspec.Struct, frozen=True):
+    """An active recurring job that has not exactly one live timer: it would never fire again, or fire double."""
+
+    tenant_id: str
+    job_id: bytes
+    live_count: int
+
+
+class ChainPage(msgspec.Struct, frozen=True):
+    """What a piece of the check of all chains found; `after` is where the next piece begins, None at the end."""
+
+    broken: tuple[BrokenChain, ...]
+    after: bytes | None
+
+
 class JobQuery(msgspec.Struct, frozen=True):
     """Filters of a job list; all given ones must match. `after` is the cursor of the page before."""
 
@@ -286,6 +301,10 @@ class TimerStore(Protocol):
         At most about `limit` rows, but never part of a group of equal due times: a page ends at a whole
         millisecond, so that the next page starts at last due + 1 and a tie never hides a row.
         """
+        ...
+
+    async def broken_chains(self, after: bytes, limit: int) -> ChainPage:
+        """Look at the next `limit` active recurring jobs by id (`after` b"" = from the first); one snapshot."""
         ...
 
     async def load_work(self, job_ids: Sequence[bytes]) -> Sequence[WorkDefinition | None]:

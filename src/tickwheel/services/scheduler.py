@@ -23,6 +23,7 @@ from tickwheel.ports.executor import Executor
 from tickwheel.ports.store import Store
 from tickwheel.services.alarm import wait_at_most
 from tickwheel.services.attempts import Pool
+from tickwheel.services.chain_check import ChainCheck
 from tickwheel.services.claims import Claims
 from tickwheel.services.clock_watch import ClockWatch
 from tickwheel.services.completion import Completions
@@ -129,6 +130,7 @@ class Scheduler:
             ledger=store, pools=self.pools, reaper=self._reaper, clock=clock, lease_length_ms=settings.lease_ms
         )
         self._sweeper = Sweeper(store=store, clock=clock, retention_ms=settings.retention_ms)
+        self._chain_check = ChainCheck(store=store, owner=self, clock=clock, events=events)
         self._safety_net = SafetyNet(
             store=store,
             ready=self.ready,
@@ -168,6 +170,7 @@ class Scheduler:
             ("reaper", self._reaper.run),
             ("parked", self._run_parked),
             ("sweeper", self._sweeper.run),
+            ("chain check", self._chain_check.run),
             ("safety net", self._safety_net.run),
             ("clock watch", self._clock_watch.run),
         ):

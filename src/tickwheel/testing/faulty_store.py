@@ -16,6 +16,7 @@ from tickwheel.domain.columns import Bools, Ints, Rows
 from tickwheel.domain.errors import OutcomeUnknown, StoreUnavailable
 from tickwheel.ports.store import (
     AttemptNote,
+    ChainPage,
     Changed,
     Completed,
     Counts,
@@ -94,6 +95,9 @@ class FaultyStore:
 
     async def load_timers(self, from_ms: int, until_ms: int, limit: int) -> Rows:
         return await self._call("load_timers", lambda: self._inner.load_timers(from_ms, until_ms, limit))
+
+    async def broken_chains(self, after: bytes, limit: int) -> ChainPage:
+        return await self._call("broken_chains", lambda: self._inner.broken_chains(after, limit))
 
     async def load_work(self, job_ids: Sequence[bytes]) -> Sequence[WorkDefinition | None]:
         return await self._call("load_work", lambda: self._inner.load_work(job_ids))

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from msgspec.structs import replace
 
-from tickwheel.adapters.memory import changes, completions, inserts, listings, retention
+from tickwheel.adapters.memory import chains, changes, completions, inserts, listings, retention
 from tickwheel.adapters.memory.claims import ClaimTransaction
 from tickwheel.adapters.memory.completions import CompletionTransaction
 from tickwheel.adapters.memory.tables import Tables
@@ -21,6 +21,7 @@ from tickwheel.domain.job import JobState, encode_spec
 from tickwheel.ports.clock import Clock
 from tickwheel.ports.store import (
     AttemptNote,
+    ChainPage,
     Changed,
     Completed,
     Counts,
@@ -79,6 +80,9 @@ class MemoryStore:
         for number, key in enumerate(keys):
             rows[number] = (*key, self._tables.timers[key].flags)
         return rows
+
+    async def broken_chains(self, after: bytes, limit: int) -> ChainPage:
+        return chains.broken_chains(self._tables, after, limit)
 
     async def load_work(self, job_ids: Sequence[bytes]) -> Sequence[WorkDefinition | None]:
         return [self._work(job_id) for job_id in job_ids]

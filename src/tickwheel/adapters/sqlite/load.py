@@ -10,7 +10,7 @@ from tickwheel.adapters.sqlite.connection import Session
 from tickwheel.adapters.sqlite.statements import load_statements
 from tickwheel.domain.columns import TIMER, Ints, Rows, empty
 from tickwheel.domain.job import JobState
-from tickwheel.ports.store import WorkDefinition
+from tickwheel.ports.store import BrokenChain, ChainPage, WorkDefinition
 
 SQL: Final = load_statements("load")
 
@@ -32,6 +32,14 @@ def load_timers(session: Session, from_ms: int, until_ms: int, limit: int) -> Ro
 
 def _parse(text: str) -> Ints:
     return np.fromstring(text, dtype=np.int64, sep=",")
+
+
+def broken_chains(session: Session, after: bytes, limit: int) -> ChainPage:
+    """See `TimerStore.broken_chains`."""
+    rows = session.table(SQL["chains"], {"after": after, "limit": limit})
+    broken = [(tenant_id, bytes.fromhex(job_id), count) for job_id, tenant_id, count in rows if count != 1]
+    last = bytes.fromhex(rows[-1][0]) if len(rows) == limit else None
+    return ChainPage(tuple(BrokenChain(*values) for values in broken), last)
 
 
 def load_work(session: Session, job_ids: Sequence[bytes]) -> list[WorkDefinition | None]:

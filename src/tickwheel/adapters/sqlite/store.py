@@ -25,6 +25,7 @@ from tickwheel.domain.columns import CLAIMED, TIMER, Bools, Ints, Rows, empty
 from tickwheel.ports.clock import Clock
 from tickwheel.ports.store import (
     AttemptNote,
+    ChainPage,
     Changed,
     Completed,
     Counts,
@@ -116,6 +117,9 @@ class SqliteStore:
         return await self._owner_reader.read(
             lambda session: load.load_timers(session, from_ms, until_ms, limit), snapshot=True
         )
+
+    async def broken_chains(self, after: bytes, limit: int) -> ChainPage:
+        return await self._reader.read(lambda session: load.broken_chains(session, after, limit), snapshot=True)
 
     async def load_work(self, job_ids: Sequence[bytes]) -> Sequence[WorkDefinition | None]:
         return await self._owner_reader.read(lambda session: load.load_work(session, job_ids))

@@ -6,8 +6,10 @@ from typing import Final, TextIO
 
 import structlog
 
+from tickwheel.domain.ids import job_id_text
 from tickwheel.ports.events import (
     AttemptsEnded,
+    ChainMended,
     ClockStepped,
     Event,
     LoopFailed,
@@ -51,7 +53,9 @@ class LogSink:
             case LoopFailed():
                 self._log.warning("loop.failed", loop=event.loop, error=event.error, retry_in_ms=event.retry_in_ms)
             case ScheduleFailing():
-                self._log.error("schedule.failing", job=event.job_id.hex(), error=event.error)
+                self._log.error("schedule.failing", job=job_id_text(event.job_id), error=event.error)
+            case ChainMended():
+                self._log.error("chain.mended", job=job_id_text(event.job_id), live_timers=event.live_count)
             case RunsUnserved():
                 for name, count in event.counts.items():
                     if name not in self._unserved_told:

@@ -26,6 +26,7 @@ from tickwheel.domain.run import RunState
 from tickwheel.ports.events import (
     AttemptsEnded,
     AttemptsStarted,
+    ChainMended,
     ClaimsAnswered,
     ClockStepped,
     Event,
@@ -96,6 +97,8 @@ class Metrics(Collector):
                 self._loops[event.loop] += 1
             case ScheduleFailing():
                 self._counts["schedule_failures"] += 1
+            case ChainMended():
+                self._counts["chains_mended"] += 1
             case RunsUnserved():
                 self._counts["runs_unserved"] += sum(event.counts.values())
             case ClockStepped():
@@ -153,6 +156,7 @@ _PLAIN_COUNTERS: Final = (
     ("timers_loaded", "tickwheel_timers_loaded", "Timers read from the store into the wheel."),
     ("stale", "tickwheel_stale_completions", "Completions refused because another attempt holds the run."),
     ("schedule_failures", "tickwheel_schedule_failures", "Due occurrences whose schedule could not be planned."),
+    ("chains_mended", "tickwheel_chains_mended", "Recurring jobs whose next timer was lost or double: a fault."),
     ("runs_unserved", "tickwheel_runs_unserved", "Due runs of handlers that are not registered here."),
     ("clock_steps_back", "tickwheel_clock_steps_back", "Times that the machine's clock was set back."),
 )

@@ -9,6 +9,16 @@ SELECT count(*), group_concat(due_ms), group_concat(hex(job_id), ''), group_conc
   FROM (SELECT due_ms, job_id, scheduled_ms, gen, flags FROM timers
          WHERE due_ms >= :from_ms AND due_ms < :until_ms ORDER BY due_ms, job_id, scheduled_ms, gen)
 
+-- name: chains
+-- Active recurring jobs from a position on, and how many live timers each has.
+SELECT json_group_array(json_array(
+         hex(piece.job_id), piece.tenant_id,
+         (SELECT count(*) FROM timers AS t
+           WHERE t.job_id = piece.job_id AND t.flags & 4 AND t.gen > 0
+             AND NOT EXISTS (SELECT 1 FROM runs AS r WHERE r.scheduled_ms = t.scheduled_ms AND r.job_id = t.job_id))))
+  FROM (SELECT job_id, tenant_id FROM jobs
+         WHERE state = 0 AND flags & 4 AND job_id > :after ORDER BY job_id LIMIT :limit) AS piece
+
 -- name: load_work
 -- Last: the instants after the live one that have a row already (recurring jobs only).
 SELECT json_group_array(json_array(hex(j.job_id), j.tenant_id, j.name, j.state, j.version, j.spec, j.payload,
