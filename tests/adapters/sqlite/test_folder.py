@@ -135,3 +135,9 @@ async def test_nothing_is_acknowledged_into_a_deleted_file(store: SqliteStore, f
     away.rename(folder / name)
     await store.insert_jobs([one_off(3)])
     assert query(folder, "SELECT name FROM jobs ORDER BY name") == [("job-1",), ("job-3",)]
+
+
+async def test_only_the_owner_may_read_what_is_stored(store: SqliteStore, folder: Path) -> None:
+    await store.insert_jobs([one_off(1)])
+    readable = [file.name for file in folder.iterdir() if file.stat().st_mode & 0o077]
+    assert not readable

@@ -1,5 +1,6 @@
 """How connections are opened, and the only way that statements are run on them."""
 
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, TypeAlias
@@ -23,6 +24,8 @@ Bindings: TypeAlias = Mapping[str, Any] | Sequence[Any]
 
 def open_writer(path: Path) -> apsw.Connection:
     """The one connection that writes; creates the file. Every commit is synced to disk before it returns."""
+    # Payloads and the targets' headers are in it; SQLite alone would let everybody read it.
+    os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
     connection = apsw.Connection(str(path))
     connection.set_busy_timeout(BUSY_MS)
     _pragmas(
