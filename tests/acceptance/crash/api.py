@@ -3,17 +3,28 @@
 import http.client
 import json
 import time
-from typing import Any
+from typing import Any, Self
 
 RETRY_S = 0.05
 
 
 class Api:
-    """One connection at a time; not shared between threads."""
+    """One connection at a time; not shared between threads. Closed by `close`, or as a context manager."""
 
     def __init__(self, port: int, patience_s: float = 60) -> None:
         self._port, self._patience_s = port, patience_s
         self._connection: http.client.HTTPConnection | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
 
     def call(
         self, method: str, path: str, body: Any = None, headers: dict[str, str] | None = None
@@ -27,7 +38,7 @@ class Api:
                 if status != 503:
                     return status, answer
             except (OSError, http.client.HTTPException):
-                self._connection = None
+                self.close()
             if time.monotonic() > deadline:
                 raise TimeoutError(f"{method} {path} was not answered in {self._patience_s} s")
             time.sleep(RETRY_S)

@@ -46,9 +46,9 @@ class Verdict:
         )
 
 
-def check(port: int, plan: Plan, log: Path) -> Verdict:
+def check(api: Api, plan: Plan, log: Path) -> Verdict:
     """Look at everything; the load has ended and all runs had time to finish."""
-    api, verdict = Api(port), Verdict()
+    verdict = Verdict()
     verdict.findings["load"] = list(plan.faults)
     requests = [json.loads(line) for line in log.read_text(encoding="utf-8").splitlines()]
     verdict.requests = len(requests)

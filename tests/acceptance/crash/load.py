@@ -35,7 +35,8 @@ class Load:
         self.plan = Plan()
 
     def run(self) -> None:
-        self._create_crons(Api(self._port))
+        with Api(self._port) as api:
+            self._create_crons(api)
         threads = [threading.Thread(target=self._guarded, args=(number,)) for number in range(THREADS)]
         for thread in threads:
             thread.start()
@@ -59,13 +60,14 @@ class Load:
 
     def _guarded(self, number: int) -> None:
         try:
-            self._work(number)
+            with Api(self._port) as api:
+                self._work(number, api)
         except Exception as error:
             with self.plan.lock:
                 self.plan.faults.append(f"load thread {number}: {type(error).__name__}: {error}")
 
-    def _work(self, number: int) -> None:
-        api, rng = Api(self._port), random.Random(self._seed * 100 + number)
+    def _work(self, number: int, api: Api) -> None:
+        rng = random.Random(self._seed * 100 + number)
         mine = self._count // THREADS + (number < self._count % THREADS)
         began, made, to_cancel = time.monotonic(), 0, []
         while made < mine:

@@ -85,7 +85,8 @@ def crash_test(
         tell(f"{len(load.plan.kinds)} jobs acknowledged, {len(load.plan.cancelled_ms)} cancelled; settling")
         _stop_crons(server.port, load)
         _settle(server.port)
-        return check(server.port, load.plan, sink_log)
+        with Api(server.port) as api:
+            return check(api, load.plan, sink_log)
     finally:
         server.stop()
         sink.kill()
@@ -105,20 +106,21 @@ def _kill_and_start(server: Server, kills: int, seconds: float, seed: int, tell:
 
 
 def _stop_crons(port: int, load: Load) -> None:
-    api = Api(port)
-    for job_id in load.plan.crons:
-        status, answer = api.call("POST", f"/v1/jobs/{job_id}/pause")
-        assert status == 200, answer
+    with Api(port) as api:
+        for job_id in load.plan.crons:
+            status, answer = api.call("POST", f"/v1/jobs/{job_id}/pause")
+            assert status == 200, answer
 
 
 def _settle(port: int) -> None:
     """Wait until no run is open."""
-    api, deadline = Api(port), time.monotonic() + SETTLE_LIMIT_S
-    while time.monotonic() < deadline:
-        left = [job for state in OPEN_STATES for job in api.pages(f"/v1/jobs?status={state}", "jobs")]
-        if not left:
-            return
-        time.sleep(0.3)
+    deadline = time.monotonic() + SETTLE_LIMIT_S
+    with Api(port) as api:
+        while time.monotonic() < deadline:
+            left = [job for state in OPEN_STATES for job in api.pages(f"/v1/jobs?status={state}", "jobs")]
+            if not left:
+                return
+            time.sleep(0.3)
     # What is still open then is reported by the checker as lost.
 
 
