@@ -49,6 +49,7 @@ async def deaf(payload, ctx):
 
 @handler("blocking")
 async def blocking(payload, ctx):
+    print("blocking has begun", flush=True)
     time.sleep(120)
 
 

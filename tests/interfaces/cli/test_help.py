@@ -58,6 +58,12 @@ def test_help_of_the_root_names_exit_codes_and_completion(call: Callable[..., Re
     assert "_TICKWHEEL_COMPLETE=bash_source" in text
 
 
+def test_an_option_before_the_command_is_sent_behind_it(call: Callable[..., Result]) -> None:
+    result = call("--json", "jobs", "list")
+    assert result.exit_code == ExitCode.USAGE
+    assert "follow the command" in result.stderr
+
+
 @pytest.mark.parametrize(("path", "command"), list(every_command()), ids=lambda value: str(value)[:30])
 def test_every_command_and_option_is_explained(path: str, command: click.Command) -> None:
     assert command.help, path

@@ -10,7 +10,7 @@ from click.testing import Result
 
 from tickwheel.interfaces.cli.failures import ExitCode
 
-from .server_process import ServerProcess, wait_until
+from .server_process import PATIENCE_S, ServerProcess, wait_until
 
 Call = Callable[..., Result]
 LATER = ("--in", "1h", "--handler", "work")
@@ -29,7 +29,7 @@ def shown(call: Call, *arguments: str) -> Any:
 
 
 def ended(server: ServerProcess, job_id: str) -> str:
-    return server.client.wait_for(job_id, timeout_seconds=10).run_id
+    return server.client.wait_for(job_id, timeout_seconds=PATIENCE_S).run_id
 
 
 def test_flags_become_the_fields_of_the_api(call: Call, server: ServerProcess) -> None:
@@ -152,7 +152,7 @@ def test_edit_pause_resume_trigger_cancel_delete(call: Call, server: ServerProce
     assert "is paused" in call("jobs", "pause", job_id).stdout
     assert shown(call, "jobs", "resume", job_id)["status"] == "SCHEDULED"
     run = shown(call, "jobs", "trigger", job_id)
-    assert server.client.wait_for(run["run_id"], timeout_seconds=10).succeeded
+    assert server.client.wait_for(run["run_id"], timeout_seconds=PATIENCE_S).succeeded
     assert shown(call, "jobs", "cancel", job_id) == {"status": "CANCELLED"}
     assert call("jobs", "cancel", job_id).exit_code == 0
     assert shown(call, "jobs", "delete", job_id) == {"job_id": job_id, "deleted": True}
@@ -196,9 +196,7 @@ def test_run_shows_its_failed_attempt(call: Call, server: ServerProcess) -> None
 
 def test_waiting_run_is_cancelled_by_its_id(call: Call, server: ServerProcess) -> None:
     job_id = created(call, "--now", "--handler", "nap", "--payload", "60")
-    run_id = wait_until(
-        lambda: (last := server.client.get(job_id).last_run) and last.run_id, within_s=10, why="it has begun"
-    )
+    run_id = wait_until(lambda: (last := server.client.get(job_id).last_run) and last.run_id, why="it has begun")
     assert "is cancelled" in call("runs", "cancel", run_id).stdout
     assert server.client.get_run(run_id).status == "CANCELLED"
 
@@ -216,8 +214,8 @@ def test_dead_letters_are_listed_redriven_and_deleted(call: Call, server: Server
         "not_found": [],
         "refused": [],
     }
-    wait_until(lambda: len(server.client.get_run(run_id).attempts) == 2, within_s=10, why="it fails again")
-    wait_until(lambda: server.client.get_run(run_id).ended, within_s=10, why="it is dead again")
+    wait_until(lambda: len(server.client.get_run(run_id).attempts) == 2, why="it fails again")
+    wait_until(lambda: server.client.get_run(run_id).ended, why="it is dead again")
     assert shown(call, "dlq", "delete", run_id) == {"run_id": run_id, "deleted": True}
     assert run_id not in call("dlq", "list").stdout
     assert server.client.get_run(run_id).status == "FAILED"

@@ -78,6 +78,11 @@ def test_errors_have_their_exit_codes(error: TickwheelError, code: ExitCode) -> 
     assert failure_of(error).exit_code == code
 
 
+def test_errors_of_the_connection_name_the_flag_that_helps() -> None:
+    assert "--url" in failure_of(ServerUnreachable("no answer")).lines[0]
+    assert "TICKWHEEL_TOKEN" in failure_of(Unauthorized("This server needs a token.")).lines[0]
+
+
 def test_each_problem_is_a_line() -> None:
     error = InvalidRequest([FieldProblem("a", "is wrong"), FieldProblem("", "so is the rest")])
     assert failure_of(error).lines == ["a: is wrong", "so is the rest"]

@@ -50,6 +50,7 @@ def test_start_is_now_where_none_is_named(call: Callable[..., Result]) -> None:
         (("@daily", "--start", "yesterday"), "--start"),
         (("@daily", "--count", "0"), "--count"),
         ((), "EXPR"),
+        (("30", "2", "*", "*", "*"), "needs quotes: '30 2 * * *'"),
         (("@daily", "--jsonl"), "--jsonl"),
     ],
 )

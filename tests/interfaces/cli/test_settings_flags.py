@@ -37,12 +37,14 @@ def test_every_wrong_setting_is_named_at_once(call: Callable[..., Result], tmp_p
         "--port",
         "99999",
         TICKWHEEL_LEASE_SECONDS="soon",
+        TICKWHEEL_STORE="postgres://x",
         TICKWHEEL_PROT="1",
     )
     assert result.exit_code == ExitCode.USAGE
     lines = result.stderr.splitlines()
     for name in ("retention_days", "retension_days", "--port", "TICKWHEEL_LEASE_SECONDS", "TICKWHEEL_PROT"):
         assert any(name in line for line in lines), name
+    assert any("TICKWHEEL_STORE" in line for line in lines), "also what is a text of the wrong kind"
     assert "did you mean retention_days?" in result.stderr
     assert all(line.startswith("Error: ") for line in lines)
     assert "Traceback" not in result.stderr

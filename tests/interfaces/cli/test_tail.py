@@ -12,7 +12,7 @@ from tickwheel import Job, Run
 from tickwheel.interfaces.cli.tail import Watch
 from tickwheel.interfaces.http.operations import examples
 
-from .server_process import TICKWHEEL, ServerProcess, clean_environment, run_cli
+from .server_process import PATIENCE_S, TICKWHEEL, ServerProcess, clean_environment, run_cli
 
 START = datetime(2026, 10, 1, tzinfo=UTC)
 
@@ -89,13 +89,15 @@ def test_runs_are_shown_as_they_end(server: ServerProcess) -> None:
             server.client.schedule(handler="work", delay_seconds=3, tenant_id="default").job_id,
             server.client.schedule(handler="broken", delay_seconds=3.5).job_id,
         ]
-        output, errors = process.communicate(timeout=30)
+        output, errors = process.communicate(timeout=PATIENCE_S)
     finally:
         process.kill()
         process.wait()
     assert process.returncode == 0, errors
     runs = [json.loads(line) for line in output.splitlines()]
     assert {line["job_id"]: line["status"] for line in runs} == {job_ids[0]: "SUCCEEDED", job_ids[1]: "FAILED"}
+    listed = json.loads(run_cli("jobs", "runs", job_ids[0], "--json", url=server.url).stdout)["runs"]
+    assert listed[0] in runs, "each line is what the API says, to the letter"
 
 
 def test_tail_of_no_such_job_ends(server: ServerProcess) -> None:

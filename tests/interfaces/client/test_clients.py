@@ -29,7 +29,7 @@ from tickwheel.interfaces.http.answers import PreviewRequest
 from tickwheel.interfaces.http.operations import OPERATIONS
 from tickwheel.interfaces.http.schemas import components
 
-from ..cli.server_process import ServerProcess  # noqa: TID252 - the tests are no package of a name
+from ..cli.server_process import PATIENCE_S, ServerProcess, wait_until  # noqa: TID252 - the tests are no package of a name
 
 TOKEN = "a-token-of-some-length"
 HANDLERS = """
@@ -82,7 +82,7 @@ def test_job_is_scheduled_read_listed_and_run(client: Client) -> None:
     read = client.get(job.job_id)
     assert (read.job_name, read.payload, read.tags) == ("first", {"to": "ada@example.org"}, ("client",))
     assert [found.job_id for found in client.list(tag="client").jobs] == [job.job_id]
-    run = client.wait_for(job.job_id, timeout_seconds=10)
+    run = client.wait_for(job.job_id, timeout_seconds=PATIENCE_S)
     assert run.succeeded
     assert run.timeline.lateness_ms is not None
     assert client.list_runs(job.job_id, limit=5).runs[0].run_id == run.run_id
@@ -91,7 +91,7 @@ def test_job_is_scheduled_read_listed_and_run(client: Client) -> None:
 def test_job_may_be_a_mapping_as_the_api_takes_it(client: Client) -> None:
     fields: JobFields = {"target": {"type": "HANDLER", "name": "work"}, "schedule_type": "INSTANT"}
     job = client.schedule(fields, job_name="mapped")
-    assert client.wait_for(job.job_id, timeout_seconds=10).succeeded
+    assert client.wait_for(job.job_id, timeout_seconds=PATIENCE_S).succeeded
 
 
 def test_instants_may_be_datetimes(client: Client) -> None:
@@ -137,7 +137,7 @@ def test_steering(client: Client) -> None:
     assert client.pause(job_id).status == "PAUSED"
     assert client.resume(job_id).status == "SCHEDULED"
     run = client.trigger(job_id)
-    assert client.wait_for(run.run_id, timeout_seconds=10).job_id == run.job_id
+    assert client.wait_for(run.run_id, timeout_seconds=PATIENCE_S).job_id == run.job_id
     client.cancel(job_id)
     client.cancel(job_id)
     assert client.get(job_id).status == "CANCELLED"
@@ -158,25 +158,24 @@ def test_run_is_cancelled_while_it_runs(client: Client) -> None:
     job_id = client.schedule(handler="nap", payload=60).job_id
     with pytest.raises(WaitTimedOut):
         client.wait_for(job_id, timeout_seconds=0.5)
-    last = client.get(job_id).last_run
-    assert last is not None
+    last = wait_until(lambda: client.get(job_id).last_run, why="it has begun")
     client.cancel_run(last.run_id)
-    assert client.wait_for(job_id, timeout_seconds=5).status == "CANCELLED"
+    assert client.wait_for(job_id, timeout_seconds=PATIENCE_S).status == "CANCELLED"
     client.cancel_run(last.run_id)
-    done = client.wait_for(client.schedule(handler="work").job_id, timeout_seconds=10)
+    done = client.wait_for(client.schedule(handler="work").job_id, timeout_seconds=PATIENCE_S)
     with pytest.raises(Conflict):
         client.cancel_run(done.run_id)
 
 
 def test_dead_letters(client: Client) -> None:
     mine = Client(client._transport.base_url, token=TOKEN, tenant_id="graveyard")
-    run = mine.wait_for(mine.schedule(handler="broken").job_id, timeout_seconds=10)
+    run = mine.wait_for(mine.schedule(handler="broken").job_id, timeout_seconds=PATIENCE_S)
     assert run.attempts[0].error == "Fail: it is broken"
     assert [letter.run_id for letter in mine.list_dead_letters().dead_letters] == [run.run_id]
     assert mine.redrive_all().redriven == (run.run_id,)
-    assert mine.wait_for(run.run_id, timeout_seconds=10).status == "FAILED"
+    assert mine.wait_for(run.run_id, timeout_seconds=PATIENCE_S).status == "FAILED"
     assert mine.redrive([run.run_id]).redriven_count == 1
-    assert mine.wait_for(run.run_id, timeout_seconds=10).status == "FAILED"
+    assert mine.wait_for(run.run_id, timeout_seconds=PATIENCE_S).status == "FAILED"
     mine.delete_dead_letter(run.run_id)
     assert mine.list_dead_letters().dead_letters == ()
     mine.close()
@@ -203,14 +202,14 @@ def test_endpoint_and_handler_exclude_one_another(client: Client) -> None:
 async def test_asyncio_client_does_the_same(server: ServerProcess) -> None:
     async with AsyncClient(server.url, token=TOKEN) as client:
         job = await client.schedule(handler="work", delay_seconds=0.2)
-        assert (await client.wait_for(job.job_id, timeout_seconds=10)).succeeded
+        assert (await client.wait_for(job.job_id, timeout_seconds=PATIENCE_S)).succeeded
         jobs: list[JobFields] = [{"handler": "work"}] * 3
         assert len((await client.schedule_many(jobs)).created) == 3
         cron = await client.put("by-async-client", handler="work", cron_expression="@daily")
         assert (await client.pause(cron.job_id)).status == "PAUSED"
         assert (await client.resume(cron.job_id)).status == "SCHEDULED"
         run = await client.trigger(cron.job_id)
-        assert (await client.wait_for(run.run_id, timeout_seconds=10)).succeeded
+        assert (await client.wait_for(run.run_id, timeout_seconds=PATIENCE_S)).succeeded
         await client.cancel(cron.job_id)
         assert (await client.get(cron.job_id)).status == "CANCELLED"
         assert (await client.list(limit=1)).next_cursor is not None
