@@ -29,7 +29,7 @@ class InvalidRequest(TickwheelError):
     code = "invalid_request"
 
     def __init__(self, problems: list[FieldProblem]) -> None:
-        super().__init__("; ".join(f"{p.field}: {p.message}" for p in problems))
+        super().__init__("; ".join(f"{p.field}: {p.message}" if p.field else p.message for p in problems))
         self.problems = problems
 
 

@@ -34,6 +34,18 @@ _OTHER_WORDS: Final = {
     "catchup": "catch_up",
     "deadline": "deadline_seconds",
 }
+_OTHER_INNER_WORDS: Final = {
+    ("target", "url"): "target.endpoint",
+    ("target", "uri"): "target.endpoint",
+    ("target", "address"): "target.endpoint",
+    ("target", "handler"): "target.name",
+    ("target", "timeout"): "target.timeout_seconds",
+    ("target", "body"): "payload",
+    ("retry_policy", "max"): "retry_policy.max_retries",
+    ("retry_policy", "retries"): "retry_policy.max_retries",
+    ("retry_policy", "max_attempts"): "retry_policy.max_retries",
+    ("retry_policy", "multiplier"): "retry_policy.backoff_multiplier",
+}
 _LONGEST_GUESSED: Final = 64
 
 
@@ -53,4 +65,6 @@ def _meant(parent: str, key: str, known: list[str]) -> str | None:
         return close[0]
     if not parent and lower in _OTHER_WORDS:
         return _OTHER_WORDS[lower]
+    if (parent, lower) in _OTHER_INNER_WORDS:
+        return _OTHER_INNER_WORDS[parent, lower]
     return next((field.path for field in FIELDS if field.name == lower and field.parent != parent), None)

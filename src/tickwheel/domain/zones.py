@@ -14,6 +14,7 @@ from zoneinfo import ZoneInfo
 
 _NOT_PLACES = frozenset({"Factory", "localtime", "posixrules"})
 _LONGEST_NAME = 64
+_SHORTEST_GUESSED = 5
 
 
 class UnknownZoneError(ValueError):
@@ -65,8 +66,12 @@ def _closest(name: str) -> str | None:
     wanted = name.strip().lower().replace(" ", "_")
     if wanted in by_lower:
         return by_lower[wanted]
-    cities = {lower.rsplit("/", 1)[-1]: full for lower, full in by_lower.items() if "/" in lower}
-    if wanted in cities:
-        return cities[wanted]
-    close = difflib.get_close_matches(wanted, by_lower, n=1, cutoff=0.7)
-    return by_lower[close[0]] if close else None
+    places = {lower: full for lower, full in by_lower.items() if "/" in lower and not lower.startswith("etc/")}
+    places |= {lower.rsplit("/", 1)[-1]: full for lower, full in places.items()}
+    if wanted in places:
+        return places[wanted]
+    # Abbreviations and offsets are not guessed: what is spelt nearest to CEST or UTC+2 means another time.
+    if len(wanted) < _SHORTEST_GUESSED or not wanted.replace("/", "").replace("_", "").isalpha():
+        return None
+    close = difflib.get_close_matches(wanted, places, n=1, cutoff=0.7)
+    return places[close[0]] if close else None

@@ -1,7 +1,7 @@
 """The use cases of runs."""
 
 from tickwheel.domain.errors import Conflict, NotFound
-from tickwheel.domain.ids import run_id_text
+from tickwheel.domain.ids import job_id_text, run_id_text
 from tickwheel.ports.clock import Clock
 from tickwheel.ports.owner import Owner
 from tickwheel.ports.store import Change, JobView, Run, RunPage, Store
@@ -27,7 +27,7 @@ class Runs:
     async def list(self, tenant_id: str, job_id: bytes, limit: int, after: str | None = None) -> RunPage:
         """A page of a job's runs, latest first. Raises `NotFound` and `BadCursor`."""
         if await self._store.get_job(tenant_id, job_id) is None:
-            raise NotFound("there is no such job")
+            raise NotFound(f"there is no job {job_id_text(job_id)}")
         return await self._store.list_runs(tenant_id, job_id, limit, after)
 
     async def cancel(self, tenant_id: str, job_id: bytes, scheduled_ms: int) -> Run:

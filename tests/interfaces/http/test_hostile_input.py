@@ -55,6 +55,7 @@ async def test_what_is_no_json_object_is_400(world: HttpWorld, method: str, path
         path = path.format(id=(await world.create())["job_id"])
     reply = await world.client.request(method, path, raw=raw)
     assert (reply.status, reply.code) == (400, "malformed_json"), reply.body
+    assert not reply.json["detail"].startswith(":")
     assert len(reply.body) < 2000
 
 

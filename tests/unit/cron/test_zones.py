@@ -115,7 +115,11 @@ def test_anything_but_a_listed_name_is_refused(name: str) -> None:
         ("new_york", "America/New_York"),
         ("New York", "America/New_York"),
         ("utc", "UTC"),
+        ("berln", "Europe/Berlin"),
         ("Mars/Olympus_Mons", None),
+        ("CEST", None),
+        ("EST5", None),
+        ("UTC+2", None),
     ],
 )
 def test_close_names_are_suggested(name: str, suggestion: str | None) -> None:

@@ -52,8 +52,14 @@ def test_an_unknown_field_comes_with_the_one_that_was_meant(name: str, meant: st
 
 
 def test_unknown_fields_of_inner_objects_are_named_too() -> None:
-    found = refused(ONCE, target={"endpoint": "https://a.example", "metod": "GET"}, retry_policy={"retries": 3})
-    assert set(found) == {"target.metod", "retry_policy.retries"}
+    found = refused(
+        ONCE,
+        target={"endpoint": "https://a.example", "metod": "GET", "url": "https://b.example"},
+        retry_policy={"retries": 3, "max": 3},
+    )
+    assert set(found) == {"target.metod", "target.url", "retry_policy.retries", "retry_policy.max"}
+    assert "did you mean target.endpoint?" in found["target.url"]
+    assert "did you mean retry_policy.max_retries?" in found["retry_policy.max"]
 
 
 @pytest.mark.parametrize("missing", ["schedule_type", "target"])

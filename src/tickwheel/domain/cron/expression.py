@@ -23,7 +23,7 @@ MACROS = {
 }
 
 _ORDER = "5 fields (minute hour day-of-month month day-of-week) or 6 (the same with the second first)"
-_INTERVAL = "for a fixed interval use an interval trigger, for a grid on the clock write e.g. '*/5 * * * *'"
+_INTERVAL = "there are no intervals that start at any time; for a grid on the clock write e.g. '*/5 * * * *'"
 _LOOKALIKES = {"‐": "-", "‑": "-", "‒": "-", "–": "-", "—": "-", "−": "-", "＊": "*", "，": ",", "\u00a0": " "}
 _PLAIN = re.compile(r"[ -~\t]*")
 _COMMAND = re.compile(r"/[A-Za-z.]|[.$|&;:]")

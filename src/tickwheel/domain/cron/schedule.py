@@ -62,7 +62,7 @@ def parse_cron(expression: str, timezone: str = "UTC") -> CronSchedule:
     try:
         timeline = timeline_of(timezone)
     except UnknownZoneError as error:
-        raise CronError(f"timezone: {error}", "timezone") from error
+        raise CronError(str(error), "timezone") from error
     _reject_gap_only(rule, timeline, fields[2])
     return CronSchedule(expression, timezone, tuple(warnings), rule, timeline)
 
