@@ -107,9 +107,8 @@ def load_settings(
     for name, value in flags.items():
         values[name], origin[name] = value, "--" + name.replace("_", "-")
     checked = {name: _check(name, value, origin[name], problems) for name, value in values.items()}
-    if not problems:
-        settings = Settings(**checked)
-        _check_together(settings, origin, problems)
+    settings = Settings(**checked)
+    _check_texts(settings, origin, problems)
     if problems:
         raise ConfigError(problems)
     return settings
@@ -124,7 +123,10 @@ def _read_file(path: Path | None, problems: list[FieldProblem]) -> dict[str, Any
         return {}
     try:
         data = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+    except OSError as error:
+        problems.append(FieldProblem(field="config", message=f"{path}: {error.strerror or error}"))
+        return {}
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         problems.append(FieldProblem(field=str(path), message=f"can't be read as a TOML file: {error}"))
         return {}
     known = {}
@@ -162,7 +164,7 @@ def _check(name: str, value: Any, shown: str, problems: list[FieldProblem]) -> A
         return ()
     if not isinstance(value, str):
         problems.append(FieldProblem(field=shown, message=f"must be a text, not {value!r}"))
-        return ""
+        return setting_default(name)
     return value
 
 
@@ -200,7 +202,7 @@ def _check_int(name: str, value: Any, shown: str, problems: list[FieldProblem]) 
     return number
 
 
-def _check_together(settings: Settings, origin: Mapping[str, str], problems: list[FieldProblem]) -> None:
+def _check_texts(settings: Settings, origin: Mapping[str, str], problems: list[FieldProblem]) -> None:
     def wrong(name: str, message: str) -> None:
         problems.append(FieldProblem(field=origin.get(name, name), message=message))
 
