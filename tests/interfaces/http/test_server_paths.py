@@ -148,6 +148,12 @@ async def test_the_front_page_stands_when_the_store_is_down(
     assert (await page(world.client, "/")).text.count("the disk <is> full") == 3
 
 
+async def test_curl_lines_of_the_reference_page_call_this_server_on_ones_own_machine(world: HttpWorld) -> None:
+    for host, base in (("127.0.0.1:9000", "127.0.0.1:9000"), ("10.0.0.7:9000", "localhost:8080")):
+        text = (await world.client.request("GET", "/docs", headers={"host": host})).body.decode()
+        assert f"curl -sS http://{base}/v1/jobs " in text
+
+
 async def test_the_reference_page_explains_every_operation_and_error(world: HttpWorld) -> None:
     shown = await page(world.client, "/docs")
     assert {operation.name for operation in OPERATIONS if operation.in_document} <= set(shown.ids)

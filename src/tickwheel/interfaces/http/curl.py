@@ -12,7 +12,7 @@ BASE_URL: Final = "http://localhost:8080"
 _ONE_LINE_CHARS: Final = 88
 
 
-def curl_line(operation: Operation) -> str:
+def curl_line(operation: Operation, base_url: str = BASE_URL) -> str:
     """The call with the operation's own examples; parameters without an example are left out."""
     path = operation.path
     query = []
@@ -26,7 +26,7 @@ def curl_line(operation: Operation) -> str:
             headers.append(f"-H {shlex.quote(f'{param.name}: {param.example}')}")
         elif param.example != param.schema.get("default"):
             query.append(f"{param.name}={quote(str(param.example), safe=':')}")
-    url = BASE_URL + path + ("?" + "&".join(query) if query else "")
+    url = base_url + path + ("?" + "&".join(query) if query else "")
     words = ["curl -sS"]
     implied = "GET" if operation.body is None else "POST"
     if operation.method != implied:

@@ -1,11 +1,12 @@
 """`/docs`: the API reference as one page, rendered here from the same data as the OpenAPI document."""
 
+import re
 from functools import lru_cache
 from html import escape
 from typing import Final
 
 from tickwheel.domain.zones import tzdata_version
-from tickwheel.interfaces.http.curl import curl_line, pretty
+from tickwheel.interfaces.http.curl import BASE_URL, curl_line, pretty
 from tickwheel.interfaces.http.field_table import FieldRow, field_rows
 from tickwheel.interfaces.http.openapi import INTRODUCTION, TAGS, problem_codes
 from tickwheel.interfaces.http.operations import OPERATIONS, Operation, Param, Reply
@@ -19,14 +20,23 @@ from tickwheel.interfaces.http.wire import ERRORS, Answer
 _DOCUMENTED: Final = tuple(operation for operation in OPERATIONS if operation.in_document)
 
 
+_LOOPBACK: Final = re.compile(rb"(127\.0\.0\.1|localhost|\[::1\])(:[0-9]{1,5})?")
+
+
 async def docs_page(call: Call) -> Answer:
     """The handler of `/docs`."""
-    return _page()
+    return _page(_base_url(call.headers.get(b"host", b"")))
 
 
-@lru_cache(maxsize=1)
-def _page() -> Answer:
-    body = "\n".join([_introduction(), *(_section(tag) for tag in TAGS), _fields(), _problems()])
+def _base_url(host: bytes) -> str:
+    """Where the curl lines go: to this very server on one's own machine. Elsewhere a proxy may stand in front."""
+    return f"http://{host.decode()}" if _LOOPBACK.fullmatch(host) else BASE_URL
+
+
+@lru_cache(maxsize=4)
+def _page(base_url: str) -> Answer:
+    sections = (_section(tag, base_url) for tag in TAGS)
+    body = "\n".join([_introduction(), *sections, _fields(), _problems()])
     main = f'<div class="docs"><nav aria-label="Contents">{_contents()}</nav><div>{body}</div></div>'
     return page("Tickwheel API", f"{VERSION} · tzdata {tzdata_version()}", main)
 
@@ -51,12 +61,12 @@ def _contents_line(operation: Operation) -> str:
     return f'<li><a href="#{operation.name}">{escape(operation.summary)}</a></li>'
 
 
-def _section(tag: str) -> str:
-    shown = "\n".join(_operation(operation) for operation in _DOCUMENTED if operation.tag == tag)
+def _section(tag: str, base_url: str) -> str:
+    shown = "\n".join(_operation(operation, base_url) for operation in _DOCUMENTED if operation.tag == tag)
     return f"<h2>{escape(tag)}</h2><p class='soft'>{inline(TAGS[tag])}</p>{shown}"
 
 
-def _operation(operation: Operation) -> str:
+def _operation(operation: Operation, base_url: str) -> str:
     parts = [
         f'<article class="op" id="{operation.name}">',
         f'<h3><span class="verb {operation.method}">{operation.method}</span> '
@@ -65,7 +75,7 @@ def _operation(operation: Operation) -> str:
         *(f"<p>{inline(text)}</p>" for text in operation.description.split("\n\n") if text),
         _params(operation.params),
         '<div class="pair"><div><h4>Try it</h4>',
-        f"<pre><code>{escape(curl_line(operation))}</code></pre></div><div>",
+        f"<pre><code>{escape(curl_line(operation, base_url))}</code></pre></div><div>",
         *(_reply(reply) for reply in operation.replies),
         "</div></div>",
         _problem_list(operation),
