@@ -1,7 +1,7 @@
 """Bodies of the small requests: decoded into their type, with the fault named by field."""
 
 import re
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 import msgspec
 
@@ -23,7 +23,7 @@ def decode(decoder: "msgspec.json.Decoder[T]", body: bytes) -> T:
     try:
         return decoder.decode(body)
     except msgspec.ValidationError as error:
-        raise InvalidRequest([_problem(str(error))]) from error
+        raise InvalidRequest([_problem(str(error), decoder.type)]) from error
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
         raise Refusal("malformed_json", f"The body is not JSON: {error}") from error
 
@@ -41,11 +41,12 @@ def _refuse_odd_text(body: bytes) -> None:
         raise InvalidRequest(problems)
 
 
-def _problem(text: str) -> FieldProblem:
+def _problem(text: str, kind: Any) -> FieldProblem:
+    known = ", ".join(field.encode_name for field in msgspec.structs.fields(kind))
     found = _PATH.match(text)
     what, path = (found["what"], found["path"] or "") if found else (text, "")
     for pattern, code, message in (
-        (_UNKNOWN, "unknown", "is not a field of this request; remove it"),
+        (_UNKNOWN, "unknown", f"is not a field of this request; it has: {known}"),
         (_MISSING, "required", "is required"),
     ):
         name = pattern.match(what)
