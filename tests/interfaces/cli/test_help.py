@@ -61,7 +61,7 @@ def test_help_of_the_root_names_exit_codes_and_completion(call: Callable[..., Re
 def test_an_option_before_the_command_is_sent_behind_it(call: Callable[..., Result]) -> None:
     result = call("--json", "jobs", "list")
     assert result.exit_code == ExitCode.USAGE
-    assert "follow the command" in result.stderr
+    assert "--json follows the command" in result.stderr
 
 
 @pytest.mark.parametrize(("path", "command"), list(every_command()), ids=lambda value: str(value)[:30])

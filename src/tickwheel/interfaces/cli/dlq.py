@@ -7,7 +7,7 @@ from tickwheel.interfaces.cli.failures import ExitCode, Failure
 from tickwheel.interfaces.cli.instants import short
 from tickwheel.interfaces.cli.output import print_json, print_table
 from tickwheel.interfaces.client import calls
-from tickwheel.interfaces.client.models import DeadLetterPage
+from tickwheel.interfaces.client.models import DeadLetter, DeadLetterPage
 
 
 @click.group()
@@ -62,12 +62,17 @@ def delete(api: Api, run_id: str) -> None:
 
 def _show(page: DeadLetterPage) -> None:
     print_table(
-        ("RUN", "JOB NAME", "FAILED", "ATTEMPTS", "HTTP", "CAUSE", "ERROR"),
+        ("RUN", "JOB NAME", "FAILED", "ATTEMPTS", "HTTP", "CAUSE"),
         [
-            (d.run_id, d.job_name, short(d.failed_at), d.attempts, d.http_status, d.cause, d.error)
+            (d.run_id, d.job_name, short(d.failed_at), d.attempts, d.http_status, _cause(d))
             for d in page.dead_letters
         ],
         empty="The dead-letter queue is empty.",
     )
     if page.next_cursor:
         click.echo(f"There are more: --cursor {page.next_cursor}", err=True)
+
+
+def _cause(letter: DeadLetter) -> str:
+    """Why it was given up, and the last attempt's error where that is something else."""
+    return letter.cause if letter.error in (None, letter.cause) else f"{letter.cause}: {letter.error}"

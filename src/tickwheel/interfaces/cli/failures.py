@@ -27,6 +27,7 @@ class ExitCode(IntEnum):
     UNREACHABLE = 5, "No server answers at that address, or not in time."
     UNAUTHORIZED = 6, "The server wants a token, or another one."
     BUSY = 7, "The server can't do it now; the same command may work later."
+    INTERRUPTED = 130, "Ctrl-C ended it before it was done."
 
 
 _BY_ERROR_CODE = {
@@ -45,6 +46,13 @@ _BY_ERROR_CODE = {
 }
 _NOT_A_MISTAKE = frozenset({"in_use", "newer_schema"})
 """Problems of settings that are right as written but can't be had on this machine now."""
+
+
+_REMEDIES = {
+    "server_unreachable": " (`tickwheel dev` starts one; --url or TICKWHEEL_URL names another)",
+    "unauthorized": " Set TICKWHEEL_TOKEN, or give --token.",
+}
+"""What the command line has to add to an error of the client, by its code."""
 
 
 class Failure(click.ClickException):
@@ -74,4 +82,4 @@ def failure_of(error: TickwheelError) -> Failure:
             for problem in error.problems
         ]
         return Failure(lines, ExitCode.USAGE)
-    return Failure([str(error)], _BY_ERROR_CODE.get(error.code, ExitCode.FAILED))
+    return Failure([str(error) + _REMEDIES.get(error.code, "")], _BY_ERROR_CODE.get(error.code, ExitCode.FAILED))

@@ -11,6 +11,7 @@ from tickwheel.interfaces.cli.instants import short
 from tickwheel.interfaces.cli.job_files import read_object
 from tickwheel.interfaces.cli.job_flags import given_flags, job_flags, read_flags
 from tickwheel.interfaces.cli.jobs_batch import create_batch
+from tickwheel.interfaces.cli.quoting import CronCommand
 from tickwheel.interfaces.client import calls
 from tickwheel.interfaces.client.models import CreatedJob, Job
 
@@ -19,12 +20,13 @@ _SPELLED: Final = {"delay": "--in", "at": "--at", "cron": "--cron", "now": "--no
 
 
 @click.command(
+    cls=CronCommand,
     epilog="\b\nExamples:\n"
     "  tickwheel jobs create --in 45m --endpoint https://example.com/hook --payload '{\"order\": 8812}'\n"
     "  tickwheel jobs create --name nightly --cron '30 2 * * *' --tz Europe/Berlin --handler report\n"
     "  tickwheel jobs create --now --handler send_email --payload @mail.json --priority CRITICAL\n"
     "  tickwheel jobs create --name nightly --replace --file nightly.json\n"
-    "  tickwheel jobs create --batch jobs.jsonl"
+    "  tickwheel jobs create --batch jobs.jsonl",
 )
 @click.option("--now", is_flag=True, help="Once, at once.")
 @job_flags

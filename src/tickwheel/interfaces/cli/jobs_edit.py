@@ -9,13 +9,15 @@ from tickwheel.interfaces.cli.api import Api, server_options
 from tickwheel.interfaces.cli.instants import short
 from tickwheel.interfaces.cli.job_files import read_object
 from tickwheel.interfaces.cli.job_flags import given_flags, job_flags, read_flags
+from tickwheel.interfaces.cli.quoting import CronCommand
 from tickwheel.interfaces.client import calls
 from tickwheel.interfaces.client.models import Job
 
 
 @click.command(
+    cls=CronCommand,
     epilog="\b\nExamples:\n  tickwheel jobs edit JOB_ID --cron '0 8 * * *'\n"
-    "  tickwheel jobs edit JOB_ID --priority HIGH --retries 5 --if-version 3"
+    "  tickwheel jobs edit JOB_ID --priority HIGH --retries 5 --if-version 3",
 )
 @click.argument("job_id")
 @job_flags

@@ -7,12 +7,14 @@ own mapping of commands.
 
 from collections.abc import Iterator, Mapping, MutableMapping
 from importlib import import_module
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import click
 
 from tickwheel.domain.errors import TickwheelError
-from tickwheel.interfaces.cli.failures import failure_of
+from tickwheel.interfaces.cli.failures import ExitCode, failure_of
+
+_OF_COMMANDS: Final = frozenset({"--url", "--token", "--tenant", "--json"})
 
 
 class Entry(NamedTuple):
@@ -61,8 +63,20 @@ class RootGroup(click.Group):
             with formatter.section("Commands"):
                 formatter.write_dl([(name, entry.summary) for name, entry in self.commands.entries.items()])
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            if error.option_name not in _OF_COMMANDS:
+                raise
+            message = f"{error.option_name} follows the command, as in `tickwheel jobs list {error.option_name}`"
+            raise click.UsageError(message, ctx) from error
+
     def invoke(self, ctx: click.Context) -> object:
         try:
             return super().invoke(ctx)
         except TickwheelError as error:
             raise failure_of(error) from error
+        except KeyboardInterrupt:
+            click.echo(err=True)  # the shell's prompt begins on a line of its own after ^C
+            ctx.exit(ExitCode.INTERRUPTED)

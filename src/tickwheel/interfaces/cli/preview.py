@@ -12,6 +12,7 @@ from tickwheel.domain.errors import FieldProblem, InvalidRequest
 from tickwheel.domain.instants import InstantError, format_instant, parse_instant
 from tickwheel.domain.limits import PREVIEW_COUNT_MAX
 from tickwheel.interfaces.cli.output import print_json
+from tickwheel.interfaces.cli.quoting import CronCommand
 
 DEFAULT_COUNT: Final = 5
 LINE_BYTES: Final = 65_536
@@ -28,9 +29,10 @@ class Question(msgspec.Struct):
 
 
 @click.command(
+    cls=CronCommand,
     epilog="\b\nExamples:\n"
     "  tickwheel preview '30 2 * * *' --tz Europe/Berlin --start 2026-03-28T12:00:00Z --count 3\n"
-    '  echo \'{"expr": "@daily", "count": 2}\' | tickwheel preview --jsonl'
+    '  echo \'{"expr": "@daily", "count": 2}\' | tickwheel preview --jsonl',
 )
 @click.argument("expr", required=False)
 @click.option("--tz", default="UTC", show_default=True, metavar="ZONE", help="IANA zone, such as Europe/Berlin.")
@@ -106,7 +108,7 @@ def _answer(line: bytes) -> dict[str, Any]:
     except _CountError as error:
         return {"error": f"count: {error}"}
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        return {"error": f"not such an object: {error}"}
+        return {"error": f'not an object such as {{"expr": "@daily"}}: {error}'}
     except Exception as error:  # a fault of ours in one line must not leave the lines after it without answers
         return {"error": f"internal: {type(error).__name__}: {error}"}
     return {"next": _utc(shown), "warnings": list(shown.warnings)}

@@ -12,6 +12,7 @@ from itertools import islice
 from typing import Final
 
 import click
+import msgspec
 
 from tickwheel.interfaces.cli.api import Api, server_options
 from tickwheel.interfaces.cli.instants import exact
@@ -36,15 +37,19 @@ def tail(api: Api, job_id: str | None, count: int | None) -> None:
     With --json each line is one JSON object.
     """
     with suppress(KeyboardInterrupt):
-        for job, run in islice(follow(api, job_id), count):
+        for job, run, raw in islice(follow(api, job_id), count):
             if api.as_json:
-                print_json(run)
+                print_json(raw)
             else:
                 click.echo(line_of(job, run))
 
 
-def follow(api: Api, job_id: str | None) -> Iterator[tuple[Job, Run]]:
-    """Runs that have ended or wait for a retry, as they do so; what ended before is left out."""
+class _RawPage(msgspec.Struct):
+    runs: list[msgspec.Raw]
+
+
+def follow(api: Api, job_id: str | None) -> Iterator[tuple[Job, Run, bytes]]:
+    """Runs as they end or wait for a retry, with what the API wrote; none that had ended before."""
     watch = Watch()
     watch.begin(_jobs(api, job_id))
     away = False
@@ -59,11 +64,14 @@ def follow(api: Api, job_id: str | None) -> Iterator[tuple[Job, Run]]:
             away = True
 
 
-def _news(api: Api, watch: "Watch", job_id: str | None) -> Iterator[tuple[Job, Run]]:
+def _news(api: Api, watch: "Watch", job_id: str | None) -> Iterator[tuple[Job, Run, bytes]]:
     for job in watch.changed(_jobs(api, job_id)):
-        page = api.ask(calls.list_runs(job.job_id, api.tenant, {"limit": RUNS_COUNT}))
-        for run in watch.news(reversed(page.runs)):
-            yield job, run
+        call = calls.list_runs(job.job_id, api.tenant, {"limit": RUNS_COUNT})
+        body = api.ask(call.raw())
+        runs, raws = call.read(body).runs, msgspec.json.decode(body, type=_RawPage).runs
+        written = {run.run_id: bytes(raw) for run, raw in zip(runs, raws, strict=True)}
+        for run in watch.news(reversed(runs)):
+            yield job, run, written[run.run_id]
 
 
 class Watch:
