@@ -90,7 +90,12 @@ class Pool:
         works = self._works(slots, rows, won)
         lateness_ms = now_ms - won.timers["due_ms"]
         lanes = (won.timers["flags"] & FLAG_LANE_MASK).astype(np.int64)
-        self.executor.start(works)
+        try:
+            self.executor.start(works)
+        except BaseException:
+            # Which of them began is not known. They are renewed no more; the reaper ends them with their lease.
+            table.rows["stopping"][slots] = 1
+            raise
         self._events.emit(AttemptsStarted(lateness_ms=lateness_ms, lane=lanes))
 
     def abort(self, slots: Sequence[int]) -> None:

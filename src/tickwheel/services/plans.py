@@ -11,10 +11,12 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Final, NamedTuple
 
+import msgspec
 import numpy as np
 
 from tickwheel.domain.columns import CLAIM, ClaimAction, Ints, OverlapCode, Rows
 from tickwheel.domain.job import Overlap, Spec, Target, decode_spec
+from tickwheel.domain.outcome import RetryPolicy
 from tickwheel.domain.run import SkipReason
 from tickwheel.domain.schedule import deadline_passed, next_occurrence, plan_occurrence
 from tickwheel.ports.events import EventSink, RunsUnserved, ScheduleFailing
@@ -29,6 +31,14 @@ OVERLAP_CODE: Final = {
 
 read_spec: Final[Callable[[bytes], Spec]] = lru_cache(maxsize=SPEC_CACHE_SIZE)(decode_spec)
 """Specs by their stored bytes: jobs that differ only in payload and instant share one."""
+
+
+def read_policy(stored: bytes) -> RetryPolicy:
+    """The retry policy of a stored spec; the default one where that can't be read, for every run has to end."""
+    try:
+        return read_spec(stored).retry
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return RetryPolicy()
 
 
 class Plan(NamedTuple):
@@ -61,28 +71,27 @@ class Planner:
             if work is None:
                 specs.append(None)
                 continue
-            spec = read_spec(work.spec)
-            specs.append(spec)
-            max_attempts[number] = spec.retry.max_retries + 1
-            if not self._serves(spec.target):
-                unserved.append(number)
-                continue
-            if spec.cron:
-                claims["overlap"][number] = OVERLAP_CODE[spec.overlap]
-            occurrence = bool(spec.cron) and gens[number] > 0
-            if occurrence or spec.deadline_ms is not None:
-                try:
+            specs.append(None)
+            try:
+                spec = specs[number] = read_spec(work.spec)
+                max_attempts[number] = spec.retry.max_retries + 1
+                if not self._serves(spec.target):
+                    unserved.append(number)
+                    continue
+                if spec.cron:
+                    claims["overlap"][number] = OVERLAP_CODE[spec.overlap]
+                occurrence = bool(spec.cron) and gens[number] > 0
+                if occurrence or spec.deadline_ms is not None:
                     self._plan_one(claims, number, work, spec, scheduled[number], now_ms, occurrence)
-                except Exception as error:  # one job's broken schedule must not stop the others
-                    failed.append(number)
-                    self._events.emit(
-                        ScheduleFailing(
-                            job_id=timers["job_id"][number].tobytes(), error=f"{type(error).__name__}: {error}"
-                        )
-                    )
+            except Exception as error:  # one job's broken definition must not stop the others
+                failed.append(number)
+                self._tell_failing(timers["job_id"][number].tobytes(), error)
         claims["max_attempts"] = max_attempts
         self._tell_unserved(unserved, specs)
         return Plan(claims, specs, failed, unserved)
+
+    def _tell_failing(self, job_id: bytes, error: Exception) -> None:
+        self._events.emit(ScheduleFailing(job_id=job_id, error=f"{type(error).__name__}: {error}"))
 
     def _tell_unserved(self, unserved: Sequence[int], specs: Sequence[Spec | None]) -> None:
         if unserved:

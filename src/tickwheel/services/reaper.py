@@ -24,7 +24,7 @@ from tickwheel.domain.run import IN_FLIGHT, RunState
 from tickwheel.ports.clock import Clock, Randomness
 from tickwheel.ports.store import AttemptNote, Run, Store
 from tickwheel.services.completion import Completions
-from tickwheel.services.plans import read_spec
+from tickwheel.services.plans import read_policy
 
 CHECK_MS: Final = 500
 EXPIRED_LIMIT: Final = 1_000
@@ -103,7 +103,7 @@ class Reaper:
         for number, (run, work) in enumerate(zip(due, definitions, strict=True)):
             self._fill(rows, number, run, now_ms, (run.job_id, run.scheduled_ms) in dead)
             if work is not None:
-                policy = read_spec(work.spec).retry
+                policy = read_policy(work.spec)
                 decision = decide(LOST, run.attempt, run.lost_count, policy, self._randomness.fraction(), now_ms)
                 rows["state"][number] = decision.state
                 rows["lost_count"][number] = decision.lost_count

@@ -13,7 +13,6 @@ import numpy as np
 import numpy.typing as npt
 
 from tickwheel.domain.columns import RENEWAL, Bools, Rows
-from tickwheel.domain.errors import StoreUnavailable
 from tickwheel.domain.job import Spec
 from tickwheel.ports.clock import Clock
 from tickwheel.ports.store import Store, WorkDefinition
@@ -90,17 +89,14 @@ class Starter:
         won: Bools,
         sent: Sent,
     ) -> None:
-        startable = chosen
+        startable = chosen[:0]
         try:
             fresh = await self._store.load_work(timers["job_id"][chosen].tolist())
             for number, work in zip(chosen.tolist(), fresh, strict=True):
                 works[number] = work
                 specs[number] = None if work is None else read_spec(work.spec)
-            startable = chosen[[works[i] is not None for i in chosen.tolist()]]
-            startable = startable[await self._mark_running(timers[startable], answers[startable], sent)]
-        except StoreUnavailable:
-            startable = chosen[:0]
-            raise
+            there = chosen[[works[i] is not None for i in chosen.tolist()]]
+            startable = there[await self._mark_running(timers[there], answers[there], sent)]
         finally:
             for number in np.setdiff1d(chosen, startable):
                 won[number] = False
