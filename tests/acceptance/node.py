@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tickwheel.adapters.sqlite import SqliteStore, open_sqlite_store
+from tickwheel.adapters.sqlite.connection import DATABASE_NAME
 from tickwheel.domain.instants import parse_instant
 from tickwheel.domain.outcome import OK, Outcome
 from tickwheel.ports.executor import Work
@@ -91,7 +92,7 @@ class Node(HttpWorld):
         settings = SchedulerSettings(webhook_slots=slots, handler_slots=slots, lease_ms=lease_ms)
         super().__init__(settings=settings)
         self.clock: NodeClock = clock or NodeClock(parse_instant(at) if at else START_MS)
-        self._folder = folder
+        self._folder, self.database = folder, folder / DATABASE_NAME
         self.behave = self._behave
         self.work_ms: Callable[[Work], int] = lambda work: 0
         self.outcome: Callable[[Work], Outcome] = lambda work: OK

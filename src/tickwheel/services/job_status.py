@@ -1,8 +1,14 @@
 """The words for where a job stands."""
 
+from typing import Final
+
 from tickwheel.domain.job import Job, JobState
 from tickwheel.domain.run import SEED_A_WORD, RunState
+from tickwheel.domain.schedule import next_occurrence
 from tickwheel.ports.store import JobView, Run
+
+PATIENCE_MS: Final = 60_000
+"""A run that has waited longer is overdue, however rare its job's occurrences are."""
 
 
 def instant_of(job: Job) -> int:
@@ -39,6 +45,27 @@ def compact_status(view: JobView) -> str:
     if view.job.state is JobState.COMPLETED:
         return SEED_A_WORD[RunState.SUCCEEDED]
     return SEED_A_WORD[RunState.SCHEDULED]
+
+
+def overdue_ms(view: JobView, now_ms: int) -> int | None:
+    """How long the next run has been due without a start; None while that is nothing to worry about.
+
+    It is when the wait is longer than the job's period, or than `PATIENCE_MS` if that is shorter: the schedule
+    fails inside, nothing here runs its target, or all slots have been taken for that long.
+    """
+    due_ms = next_run_ms(view)
+    if due_ms is None or due_ms > now_ms:
+        return None
+    late_ms = now_ms - due_ms
+    return late_ms if late_ms > min(PATIENCE_MS, _period_ms(view.job, due_ms)) else None
+
+
+def _period_ms(job: Job, due_ms: int) -> int:
+    try:
+        following_ms = next_occurrence(job.spec, due_ms, 0) if job.recurring else None
+    except Exception:  # a schedule that can't be planned at all is just what a reader has to see
+        following_ms = None
+    return PATIENCE_MS if following_ms is None else following_ms - due_ms
 
 
 def next_run_ms(view: JobView) -> int | None:

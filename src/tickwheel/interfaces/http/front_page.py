@@ -14,7 +14,7 @@ from tickwheel.interfaces.http.resource import Call
 from tickwheel.interfaces.http.version import VERSION
 from tickwheel.interfaces.http.wire import Answer, iso_text
 from tickwheel.ports.store import DeadLetter, JobOrder, JobQuery, JobView
-from tickwheel.services.job_status import job_status
+from tickwheel.services.job_status import job_status, overdue_ms
 
 SHOWN_COUNT: Final = 8
 REFRESH_SECONDS: Final = 10
@@ -97,8 +97,12 @@ def _due_row(view: JobView, tenant: str, now_ms: int) -> list[str]:
         cell(_link(f"/v1/jobs/{job_id}", tenant, job.name or job_id), "wide"),
         cell(recurrence + zone or job.schedule_type.value),
         cell(job.lane.name),
-        cell(job_status(view)),
+        _status_cell(view, now_ms),
     ]
+
+
+def _status_cell(view: JobView, now_ms: int) -> str:
+    return cell(job_status(view)) if overdue_ms(view, now_ms) is None else cell("overdue", "bad")
 
 
 def _failure_row(letter: DeadLetter, tenant: str, now_ms: int) -> list[str]:

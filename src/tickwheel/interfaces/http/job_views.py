@@ -16,7 +16,7 @@ from tickwheel.domain.job import Job
 from tickwheel.interfaces.http.run_views import RunBrief, run_brief
 from tickwheel.interfaces.http.wire import iso, iso_text
 from tickwheel.ports.store import JobView
-from tickwheel.services.job_status import job_status, next_run_ms
+from tickwheel.services.job_status import job_status, next_run_ms, overdue_ms
 
 Members: TypeAlias = dict[str, Any]
 
@@ -53,17 +53,24 @@ class JobBody(msgspec.Struct):
     idempotency_key: str | None
     next_run_time_epoch_ms: int | None
     next_run_time_iso: str | None
+    overdue_seconds: Annotated[
+        int | None,
+        Meta(
+            description="null while all is well. Else how long the next run has been due without a start; it shows"
+            " when that is longer than the job's period, a minute at most."
+        ),
+    ]
     last_run: RunBrief | None
     version: int
     created_at: str
     updated_at: str | None
 
 
-def job_body(view: JobView) -> JobBody:
-    """The whole answer for one job."""
+def job_body(view: JobView, now_ms: int) -> JobBody:
+    """The whole answer for one job, as it stands at `now_ms`."""
     job = view.job
     shown = view.current or view.last_run
-    next_ms = next_run_ms(view)
+    next_ms, late_ms = next_run_ms(view), overdue_ms(view, now_ms)
     asked = definition_of(job)
     return JobBody(
         job_id=job_id_text(job.job_id),
@@ -91,6 +98,7 @@ def job_body(view: JobView) -> JobBody:
         idempotency_key=asked.get("idempotency_key"),
         next_run_time_epoch_ms=next_ms,
         next_run_time_iso=iso(next_ms),
+        overdue_seconds=None if late_ms is None else late_ms // 1000,
         last_run=run_brief(view.last_run),
         version=job.version,
         created_at=iso_text(job.created_ms),

@@ -190,7 +190,8 @@ JOB_OPERATIONS: Final = (
         tag=_TAG,
         summary="Read a job",
         description="Status and lease of the current run, the definition, and the last run. Header values of the "
-        "target are shown as `[redacted]`.",
+        "target are shown as `[redacted]`. `overdue_seconds` is the job's health: null while all is well, else "
+        "how long its next run has been due without a start, from the job's period on (a minute at most).",
         params=(JOB_ID, TENANT),
         replies=(Reply(200, "The job.", "JobBody", examples.JOB, headers=("ETag",)),),
         problems=("not_found", "invalid_request", *_STORE_PROBLEMS),
@@ -204,8 +205,9 @@ JOB_OPERATIONS: Final = (
         description="Fields that are left out stay; objects are merged field by field (RFC 7396), so `null` "
         "restores a default. What was read may be sent back: read-only fields are ignored and `[redacted]` "
         "header values stay as they are.\n\nAn edit while a run is due or running: a run that has started goes "
-        "on as it was, with the old definition. An occurrence that has not started is replaced: after the "
-        "answer, nothing of the old time fires.",
+        "on as it was, with the old definition. An occurrence that was due already, but had not started, runs "
+        "under the new definition. What was not due yet is replaced: after the answer, nothing of the old time "
+        "fires.",
         params=(JOB_ID, TENANT, IF_MATCH),
         body=Body("JobChange", {"priority": "HIGH", "retry_policy": {"max_retries": 5}}),
         replies=(

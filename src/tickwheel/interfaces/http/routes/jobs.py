@@ -31,7 +31,7 @@ class JobRoutes:
     """What is done to a job by its id, and the list."""
 
     def __init__(self, deps: Deps) -> None:
-        self._jobs = deps.jobs
+        self._jobs, self._clock = deps.jobs, deps.clock
 
     def endpoints(self) -> Mapping[Key, Handler]:
         """(method, path) -> handler."""
@@ -49,13 +49,14 @@ class JobRoutes:
     async def list(self, call: Call) -> Answer:
         """A page of jobs."""
         page = await self._jobs.list(job_query(call.query))
-        return ok(JobList([job_body(view) for view in page.items], page.next_cursor))
+        now_ms = self._clock.now_ms()
+        return ok(JobList([job_body(view, now_ms) for view in page.items], page.next_cursor))
 
     async def get(self, call: Call) -> Answer:
         """One job."""
         tenant_id = query_tenant(call.query)
         call.query.done()
-        return _shown(await self._jobs.get(tenant_id, job_id_of(call)))
+        return self._shown(await self._jobs.get(tenant_id, job_id_of(call)))
 
     async def edit(self, call: Call) -> Answer:
         """Change the definition."""
@@ -66,7 +67,7 @@ class JobRoutes:
         if names_fixed_fields(raw):
             raw = change_in(raw, (await self._jobs.get(tenant_id, job_id)).job)
         patch = parse_patch(definition_in(raw))
-        return _shown(await self._jobs.edit(tenant_id, job_id, patch, version))
+        return self._shown(await self._jobs.edit(tenant_id, job_id, patch, version))
 
     async def delete(self, call: Call) -> Answer:
         """Take it away."""
@@ -107,11 +108,10 @@ class JobRoutes:
         tenant_id = query_tenant(call.query)
         call.query.done()
         await _no_body(call)
-        return _shown(await change(tenant_id, job_id_of(call), expected_version(call)))
+        return self._shown(await change(tenant_id, job_id_of(call), expected_version(call)))
 
-
-def _shown(view: JobView) -> Answer:
-    return ok(job_body(view), headers=((b"etag", etag(view.job)),))
+    def _shown(self, view: JobView) -> Answer:
+        return ok(job_body(view, self._clock.now_ms()), headers=((b"etag", etag(view.job)),))
 
 
 async def _no_body(call: Call) -> None:

@@ -30,7 +30,7 @@ class NewJobRoutes:
     """What ends in a new job."""
 
     def __init__(self, deps: Deps) -> None:
-        self._jobs = deps.jobs
+        self._jobs, self._clock = deps.jobs, deps.clock
 
     def endpoints(self) -> Mapping[Key, Handler]:
         """(method, path) -> handler."""
@@ -73,10 +73,11 @@ class NewJobRoutes:
         request = await self._named_request(call, tenant_id)
         put = await self._jobs.put_named(name, request)
         headers: tuple[Header, ...] = ((b"etag", etag(put.view.job)),)
+        body = job_body(put.view, self._clock.now_ms())
         if put.outcome is not PutOutcome.CREATED:
-            return ok(job_body(put.view), headers=headers)
+            return ok(body, headers=headers)
         where = location(job_id_text(put.view.job.job_id), put.view.job.tenant_id)
-        return ok(job_body(put.view), status=201, headers=(*headers, where))
+        return ok(body, status=201, headers=(*headers, where))
 
     async def _named_request(self, call: Call, tenant_id: str | None) -> JobRequest:
         raw = definition_in(await call.json_body(BODY_BYTES))
