@@ -181,7 +181,9 @@ class Claims:
         for number in np.flatnonzero(answers["verdict"] == ClaimVerdict.IN_FLIGHT):
             job_id, fence = timers["job_id"][number].tobytes(), int(answers["fence"][number])
             scheduled_ms = int(timers["scheduled_ms"][number])
-            if fence in self._unknown.get((job_id, scheduled_ms), ()):
+            ours = self._unknown.get((job_id, scheduled_ms), set())
+            if fence in ours:
+                ours.discard(fence)  # the same timer may be in the batch twice: one token, one start
                 won[number] = True
                 continue
             lease_ms = 0 if self._tokens.is_older(job_id, fence) else int(answers["lease_ms"][number])
