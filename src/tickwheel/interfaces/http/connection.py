@@ -1,11 +1,14 @@
 """One HTTP connection: uvicorn's httptools protocol with bounds that it lacks.
 
-uvicorn reads headers of any size, waits for ever for a request that never becomes whole, and drops a request whose
-client has closed its sending half. Here:
+uvicorn reads headers of any size, waits for ever for a request that never becomes whole, queues any number of
+requests that a client sends without waiting for answers, and drops a request whose client has closed its sending
+half. Here:
 
 - request line and headers hold at most `HEAD_LIMIT_BYTES` (431);
 - a request is whole within `REQUEST_LIMIT_S` of its first byte, or answered with 408 and closed. A body that flows
   steadily is given more time in proportion to its length. A connection on which nothing ever came is closed too;
+- a connection whose client has more than `PIPELINE_LIMIT` requests unanswered is closed, and so is one on which
+  nothing of a waiting answer was taken for `UNREAD_LIMIT_S`;
 - a client that stops sending in the middle of its body gets 400, and one that has sent a whole request and closed
   its sending half (`printf … | nc`) still gets its answer.
 
@@ -16,7 +19,7 @@ import asyncio
 from typing import Any, Final
 
 from uvicorn.config import Config
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 from uvicorn.server import ServerState
 
 from tickwheel.interfaces.http.wire import problem, status_line
@@ -25,6 +28,8 @@ HEAD_LIMIT_BYTES: Final = 32 << 10
 REQUEST_LIMIT_S: Final = 20
 MIN_BODY_RATE_BYTES_PER_S: Final = 8 << 10
 """A body that comes faster than this may take longer than `REQUEST_LIMIT_S`."""
+PIPELINE_LIMIT: Final = 64
+UNREAD_LIMIT_S: Final = 60
 DRAIN_LIMIT_BYTES: Final = 256 << 20
 """A body that was refused is read and thrown away up to here, so that a client which sends first and reads
 afterwards gets to see why; closing at once would reset the connection under it."""
@@ -45,6 +50,8 @@ class BoundedProtocol(HttpToolsProtocol):
         self._head_bytes = 0
         self._body_bytes = 0
         self._started_s: float | None = self.loop.time()
+        self._unread_since_s: float | None = None
+        self._answering: RequestResponseCycle | None = None
 
     def data_received(self, data: bytes) -> None:
         if self._in_head:
@@ -66,7 +73,33 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         self._in_head = False
-        super().on_headers_complete()
+        if len(self.pipeline) >= PIPELINE_LIMIT:
+            self.transport.close()
+        if not self.transport.is_closing():  # the rest of what was read with the one that was too many is dropped
+            super().on_headers_complete()
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        if self.pipeline and not self.transport.is_closing():
+            self.flow.pause_reading()
+
+    def pause_writing(self) -> None:
+        self._unread_since_s = self.loop.time()
+        super().pause_writing()
+
+    def resume_writing(self) -> None:
+        self._unread_since_s = None
+        super().resume_writing()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        # uvicorn tells only the latest of several requests; an earlier one would write to the closed transport.
+        if self._answering is not None:
+            self._answering.disconnected = True
+        super().connection_lost(exc)
+
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
+        self._answering = cycle
+        super()._start_asgi_task(cycle, app)
 
     def on_body(self, body: bytes) -> None:
         self._body_bytes += len(body)
@@ -95,7 +128,10 @@ class BoundedProtocol(HttpToolsProtocol):
         self.refuse("malformed_request", msg)
 
     def overdue(self, now_s: float) -> None:
-        """Give up on a request that has been arriving for too long."""
+        """Give up on a request that has been arriving for too long, and on an answer that nobody reads."""
+        if self._unread_since_s is not None and now_s - self._unread_since_s > UNREAD_LIMIT_S:
+            self.transport.abort()
+            return
         if self._started_s is None:
             return
         allowed_s = REQUEST_LIMIT_S + self._body_bytes / MIN_BODY_RATE_BYTES_PER_S
