@@ -35,3 +35,6 @@ def test_documented_check_accepts_real_requests_only() -> None:
     assert not is_genuine("whsec_" + base64.b64encode(b"x" * 32).decode(), request.headers, request.body)
     late = request.headers | {"webhook-timestamp": "1700000000"}
     assert not is_genuine(SECRET, late, request.body)
+    for missing in ("webhook-id", "webhook-timestamp", "webhook-signature"):
+        rest = {name: value for name, value in request.headers.items() if name != missing}
+        assert not is_genuine(SECRET, rest, request.body), f"a request without {missing} is refused, not an error"
