@@ -12,6 +12,8 @@ WORKERS ?= 2
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check --no-input
+NO_PACKAGES := echo "pip's reason is above. The first start needs a network to a package index; a proxy is named by" \
+  "HTTPS_PROXY, a mirror by PIP_INDEX_URL. Then type the command again." >&2; exit 1
 PYTHON_STAMP := $(VENV)/.stamp-python
 RUN_STAMP := $(VENV)/.stamp-run
 DEV_STAMP := $(VENV)/.stamp-dev
@@ -134,11 +136,11 @@ $(PYTHON_STAMP):
 
 $(RUN_STAMP): requirements-build.lock requirements.lock pyproject.toml | $(PYTHON_STAMP)
 	@echo "Installing Tickwheel into $(VENV) (a minute at most; the next time is quick)"
-	@$(PIP) install --require-hashes -r requirements-build.lock -r requirements.lock
+	@$(PIP) install --require-hashes -r requirements-build.lock -r requirements.lock || { $(NO_PACKAGES); }
 	@$(PIP) install --no-deps --no-build-isolation --editable .
 	@touch $@
 
 $(DEV_STAMP): requirements-dev.lock $(RUN_STAMP)
 	@echo "Installing what tests and checks need into $(VENV)"
-	@$(PIP) install --require-hashes -r requirements-dev.lock
+	@$(PIP) install --require-hashes -r requirements-dev.lock || { $(NO_PACKAGES); }
 	@touch $@
