@@ -106,7 +106,7 @@ def trigger(api: Api, job_id: str) -> None:
 @click.argument("job_id")
 @server_options
 def delete(api: Api, job_id: str) -> None:
-    """Cancel a job and forget its definition. Its runs stay readable for the retention time."""
+    """Cancel a job and forget its definition. Its runs stay readable by id for the retention time."""
     api.ask(calls.delete_job(job_id, api.tenant))
     if api.as_json:
         print_json({"job_id": job_id, "deleted": True})
