@@ -12,7 +12,7 @@ from typing import Final
 
 import numpy as np
 
-from tickwheel.domain.columns import COMPLETION, Rows, empty
+from tickwheel.domain.columns import COMPLETION, TIMER, Rows, empty
 from tickwheel.domain.errors import StoreUnavailable
 from tickwheel.ports.clock import Clock
 from tickwheel.ports.events import AttemptsEnded, EventSink, LoopFailed
@@ -43,16 +43,14 @@ class Completions:
         self._rows: list[Rows] = []
         self._notes: dict[int, AttemptNote] = {}
         self._works: list[Work | None] = []
-        self._count = 0
-        self._committing = 0
-        self._more = asyncio.Event()
-        self._idle = asyncio.Event()
-        self._idle.set()
+        self._count = 0  # rows in `_rows`
+        self._queued = self._settled = 0  # rows ever added; of these: committed, refused or given up
+        self._more, self._progress = asyncio.Event(), asyncio.Event()
 
     @property
     def pending(self) -> int:
         """Ends that are not committed yet."""
-        return self._count + self._committing
+        return self._queued - self._settled
 
     @property
     def full(self) -> bool:
@@ -66,27 +64,28 @@ class Completions:
         self._rows.append(rows)
         self._works.extend(works)
         self._count += len(rows)
-        self._idle.clear()
+        self._queued += len(rows)
         self._more.set()
 
     async def run(self) -> None:
         """Commit for ever."""
         while True:
             await self._more.wait()
-            rows, notes, works = self._take()
-            if len(rows):
-                await self._commit(rows, notes, works)
+            await self._commit(*self._take())
 
-    async def drained(self) -> None:
-        """Wait until nothing is pending."""
-        await self._idle.wait()
+    async def flushed(self) -> None:
+        """Wait until all that was added before this call is settled."""
+        goal = self._queued
+        while self._settled < goal:
+            self._progress.clear()
+            await self._progress.wait()
 
     def _take(self) -> tuple[Rows, dict[int, AttemptNote], list[Work | None]]:
         self._more.clear()
         taken = np.concatenate(self._rows) if self._rows else empty(COMPLETION)
         notes, works = self._notes, self._works
         self._rows, self._notes, self._works = [], {}, []
-        self._committing, self._count = len(taken), 0
+        self._count = 0
         return taken, notes, works
 
     async def _commit(self, rows: Rows, notes: dict[int, AttemptNote], works: list[Work | None]) -> None:
@@ -94,17 +93,32 @@ class Completions:
             end = min(start + BATCH_ROWS, len(rows))
             part = rows[start:end]
             part_notes = {n - start: note for n, note in notes.items() if start <= n < end}
-            done = await self._complete_until_known(part, part_notes)
-            self._committing -= len(part)
+            done = await self._complete(part, part_notes)
+            self._settled += len(part)
+            self._progress.set()
             if len(done.follow_ups):
                 self._arm(done.follow_ups)
             stale = len(part) - int(np.count_nonzero(done.applied))
             self._events.emit(
                 AttemptsEnded(rows=part, stale_count=stale, notes=part_notes, works=works[start:end])
             )
-        if not self.pending:
-            self._idle.set()
         self._on_room()
+
+    async def _complete(self, rows: Rows, notes: dict[int, AttemptNote]) -> Completed:
+        try:
+            return await self._complete_until_known(rows, notes)
+        except Exception as error:  # a fault of the store's code, which repeating would not cure
+            if len(rows) == 1:
+                self._events.emit(
+                    LoopFailed(loop="completion", error=f"{type(error).__name__}: {error}", retry_in_ms=0)
+                )
+                return Completed(np.zeros(1, dtype=np.bool_), empty(TIMER))
+        # Halves, until the row that cannot be written is alone: it is given up, and ends as lost with its lease.
+        middle = len(rows) // 2
+        first = await self._complete(rows[:middle], {n: note for n, note in notes.items() if n < middle})
+        rest = {n - middle: note for n, note in notes.items() if n >= middle}
+        second = await self._complete(rows[middle:], rest)
+        return Completed(*(np.concatenate(parts) for parts in zip(first, second, strict=True)))
 
     async def _complete_until_known(self, rows: Rows, notes: dict[int, AttemptNote]) -> Completed:
         pause_ms = FIRST_PAUSE_MS

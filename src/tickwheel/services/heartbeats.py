@@ -1,7 +1,8 @@
 """Keeps the leases of running attempts, records that they run, and stops those that lost theirs.
 
 An attempt still going after 250 ms is written as RUNNING; after a third of the lease it is renewed, again and
-again. Short attempts are covered by the lease that their claim wrote and cost nothing here.
+again. Short attempts are covered by the lease that their claim wrote and cost nothing here. What runs out is
+watched by a loop of its own (`guard`): a renewal that hangs in the store must not keep an attempt alive.
 
 An attempt stops by itself when `lease - margin` has passed since its last successful renewal was *sent*, on this
 process's monotonic clock: another worker may have the run by then. If the process was paused, the first pass
@@ -35,7 +36,7 @@ def stop_after_ms(lease_length_ms: int) -> int:
 
 
 class Heartbeats:
-    """The heartbeat loop of one process."""
+    """Both loops of one process."""
 
     def __init__(
         self, *, ledger: Ledger, pools: Sequence[Pool], reaper: Reaper, clock: Clock, lease_length_ms: int
@@ -50,8 +51,14 @@ class Heartbeats:
         while True:
             await self._clock.sleep_ms(CHECK_MS)
             for pool in self._pools:
-                self._stop_unleased(pool)
                 await self._beat(pool)
+
+    async def guard(self) -> None:
+        """Stop attempts whose lease is about to run out, for ever; never waits for the store."""
+        while True:
+            await self._clock.sleep_ms(CHECK_MS)
+            for pool in self._pools:
+                self._stop_unleased(pool)
 
     def _stop_unleased(self, pool: Pool) -> None:
         table = pool.inflight
@@ -68,16 +75,20 @@ class Heartbeats:
 
     async def _beat(self, pool: Pool) -> None:
         table = pool.inflight
+        mono_ms = self._clock.monotonic_ms()
         slots = table.active_slots()
+        slots = slots[
+            (table.rows["stopping"][slots] == 0)
+            & (mono_ms - table.rows["renewed_mono_ms"][slots] <= self._stop_after_ms)
+        ]
         if not len(slots):
             return
-        rows, mono_ms = table.rows[slots], self._clock.monotonic_ms()
+        rows = table.rows[slots]
         starting = (rows["running"] == 0) & (mono_ms - rows["begun_mono_ms"] >= RUNNING_AFTER_MS)
         # By the wall clock as well: when it was set forward, the lease in the store seems to have run out.
         left_ms = self._lease_length_ms - self._renew_after_ms
         old = mono_ms - rows["renewed_mono_ms"] >= self._renew_after_ms
-        expiring = (old | (rows["lease_ms"] - self._clock.now_ms() <= left_ms)) & (rows["stopping"] == 0)
-        due = starting | expiring
+        due = starting | old | (rows["lease_ms"] - self._clock.now_ms() <= left_ms)
         if due.any():
             await self._renew(pool, slots[due], rows[due], mono_ms)
 

@@ -97,6 +97,8 @@ class Reaper:
                 due.append(run)
             else:
                 self.watch(*key, run.fence, run.lease_ms or 0)
+        if not due:
+            return
         definitions = await self._store.load_work([run.job_id for run in due])
         rows = np.zeros(len(due), dtype=COMPLETION)
         notes: dict[int, AttemptNote] = {}
@@ -110,6 +112,7 @@ class Reaper:
                 rows["retry_ms"][number] = -1 if decision.retry_at_ms is None else decision.retry_at_ms
             notes[number] = AttemptNote(error=LOST.error, excerpt=None)
         self._completions.add(rows, notes, [None] * len(due))
+        await self._completions.flushed()  # else the next look would find and reap the same runs again
 
     def _fill(self, rows: Rows, number: int, run: Run, now_ms: int, dead: bool) -> None:
         row = rows[number]

@@ -116,7 +116,7 @@ class Scheduler:
             parked=self.parked,
             pools=self.pools,
             planner=Planner(events, serves, alive_since_ms=clock.now_ms()),
-            starter=Starter(store=store, pools=self.pools, reaper=self._reaper, clock=clock),
+            starter=Starter(store=store, pools=self.pools, completions=self.completions, clock=clock),
             completions=self.completions,
             reaper=self._reaper,
             tokens=tokens,
@@ -167,6 +167,7 @@ class Scheduler:
             ("claims", self._claims.run),
             ("completion", self.completions.run),
             ("heartbeats", self._heartbeats.run),
+            ("lease guard", self._heartbeats.guard),
             ("reaper", self._reaper.run),
             ("parked", self._run_parked),
             ("sweeper", self._sweeper.run),
@@ -186,7 +187,7 @@ class Scheduler:
         self._claims.stop()
         await wait_at_most(self._claims.idle.wait(), DRAIN_MARGIN_MS, self._clock)
         await asyncio.gather(*(pool.executor.aclose(grace_ms) for pool in self.pools))
-        await wait_at_most(self.completions.drained(), DRAIN_MARGIN_MS, self._clock)
+        await wait_at_most(self.completions.flushed(), DRAIN_MARGIN_MS, self._clock)
         for loop in self._loops.values():
             loop.cancel()
         await asyncio.gather(*self._loops.values(), return_exceptions=True)

@@ -4,31 +4,36 @@ Two things may have to happen between claim and start. The definition may have b
 claim answers with the job's version, and a definition of another version is read again. And the last allowed
 attempt must not be used up by a crash before it began: RUNNING is written for it before its first effect.
 
-A won claim that cannot be started (the store went away in between) goes to the reaper, which hands it back.
+So must that of a claim whose answer was lost, for its lease has been running since. A won claim that cannot be
+started (the store went away in between) is handed back: nobody's attempt is used up by it.
 """
 
 from collections.abc import Sequence
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
-from tickwheel.domain.columns import RENEWAL, Bools, Rows
+from tickwheel.domain.columns import COMPLETION, RENEWAL, Bools, ClaimVerdict, CompletionCause, Rows
 from tickwheel.domain.job import Spec
+from tickwheel.domain.outcome import OutcomeClass
+from tickwheel.domain.run import RunState
 from tickwheel.ports.clock import Clock
-from tickwheel.ports.store import Store, WorkDefinition
+from tickwheel.ports.store import AttemptNote, Store, WorkDefinition
 from tickwheel.services.attempts import Pool, Sent, Won
+from tickwheel.services.completion import Completions
 from tickwheel.services.plans import read_spec
 from tickwheel.services.ready import kinds_of
-from tickwheel.services.reaper import Reaper
 
 Slots = npt.NDArray[np.intp]
+NOT_STARTED: Final = AttemptNote(error="not started: it was not certain that the run is still ours", excerpt=None)
 
 
 class Starter:
     """Hands won claims to the pools."""
 
-    def __init__(self, *, store: Store, pools: Sequence[Pool], reaper: Reaper, clock: Clock) -> None:
-        self._store, self._pools, self._reaper, self._clock = store, pools, reaper, clock
+    def __init__(self, *, store: Store, pools: Sequence[Pool], completions: Completions, clock: Clock) -> None:
+        self._store, self._pools, self._completions, self._clock = store, pools, completions, clock
 
     async def start(
         self,
@@ -49,7 +54,8 @@ class Starter:
         allowed = np.fromiter(
             (0 if s is None else s.retry.max_retries + 1 for s in specs), dtype=np.int64, count=len(specs)
         )
-        careful = changed | (won & (answers["attempt"] >= allowed))
+        late = answers["verdict"] != ClaimVerdict.WON  # of a claim whose answer was lost
+        careful = changed | (won & (late | (answers["attempt"] >= allowed)))
         self._start_rows(np.flatnonzero(won & ~careful), timers, specs, works, answers, sent)
         if careful.any():
             await self._start_carefully(np.flatnonzero(careful), timers, specs, works, answers, won, sent)
@@ -98,12 +104,24 @@ class Starter:
             there = chosen[[works[i] is not None for i in chosen.tolist()]]
             startable = there[await self._mark_running(timers[there], answers[there], sent)]
         finally:
-            for number in np.setdiff1d(chosen, startable):
-                won[number] = False
-                job_id = timers["job_id"][number].tobytes()
-                fence = int(answers["fence"][number])
-                self._reaper.watch(job_id, int(timers["scheduled_ms"][number]), fence, sent.lease_ms)
+            left = np.setdiff1d(chosen, startable)
+            won[left] = False
+            self._hand_back(timers[left], answers[left])
         self._start_rows(startable, timers, specs, works, answers, sent)
+
+    def _hand_back(self, timers: Rows, answers: Rows) -> None:
+        if not len(timers):
+            return
+        rows = np.zeros(len(timers), dtype=COMPLETION)
+        for name in ("due_ms", "job_id", "scheduled_ms", "gen", "flags"):
+            rows[name] = timers[name]
+        for name in ("fence", "attempt", "lost_count"):
+            rows[name] = answers[name]
+        rows["state"], rows["cause"] = RunState.SCHEDULED, CompletionCause.UNSTARTED
+        rows["outcome"] = OutcomeClass.UNSTARTED
+        rows["finished_ms"] = rows["retry_ms"] = self._clock.now_ms()
+        notes = dict.fromkeys(range(len(rows)), NOT_STARTED)
+        self._completions.add(rows, notes, [None] * len(rows))
 
     async def _mark_running(self, timers: Rows, answers: Rows, sent: Sent) -> Bools:
         """Write RUNNING; which rows still hold their token."""

@@ -49,7 +49,8 @@ class Console:
         state, outcome = RunState(int(row["state"])), OutcomeClass(int(row["outcome"]))
         mark, color, word = _summary(state, outcome)
         status = f" HTTP {int(row['http_status'])}" if int(row["http_status"]) else ""
-        what = "(worker lost)" if work is None else work.target.endpoint or f"handler {work.target.name}"
+        unserved = "(worker lost)" if outcome is OutcomeClass.LOST else "(not started)"
+        what = unserved if work is None else work.target.endpoint or f"handler {work.target.name}"
         name = "" if work is None else f"{_printable(work.job_name) or work.job_id_text}  "
         text = f"{at:%H:%M:%S}.{at.microsecond // 1000:03d}  {mark} {word}{status}  {name}{what}"
         text += f"  attempt {int(row['attempt'])}, {late_ms} ms late, took {took_ms} ms"
