@@ -1,6 +1,11 @@
 """Runs coroutine tests and async fixtures, each test on an idle-aware loop of its own.
 
 A test that leaves asyncio work behind fails: what it started would run into the next one.
+
+Property tests take a share of the examples of hypothesis's profile. The profile `quick` is for every day: few
+examples, and a failing one is shown as it was found, because shrinking takes minutes where an example is a whole
+history. The failing example is kept, so `make test ARGS='--hypothesis-profile=long --timeout=0 -k name'` begins
+with it and shrinks it. `long` also searches thirty times as far.
 """
 
 import asyncio
@@ -9,8 +14,17 @@ from collections.abc import Callable, Coroutine, Generator, Iterator
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, Phase, settings
 
 from tickwheel.testing.idle_loop import IdleLoop, until_idle
+
+# A busy machine makes any example slow: no deadline, and no complaint about how long examples take to make.
+_PATIENT = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+settings.register_profile(
+    "quick", _PATIENT, max_examples=100, phases=[Phase.explicit, Phase.reuse, Phase.generate], print_blob=True
+)
+settings.register_profile("long", _PATIENT, max_examples=3_000)
+settings.load_profile("quick")
 
 
 @pytest.fixture

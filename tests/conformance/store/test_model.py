@@ -3,16 +3,15 @@
 Besides comparing the two, each step checks what holds whatever happened: every open run has one timer, an active
 recurring job has one live timer, tokens rise, attempts stay within their policy, final states stay. A rule of
 its own per verb would let hypothesis switch most verbs off in most examples; one rule over all verbs goes deeper.
-Deepest go the seeded walks, which are long but do not shrink. `TICKWHEEL_MODEL_EXAMPLES=500` in the environment
-searches longer in both ways.
+Deepest go the seeded walks, which are long but do not shrink. Hypothesis's profile `long`, which is described in
+`tests/conftest.py`, searches longer in both ways.
 """
 
-import os
 import random
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
@@ -106,14 +105,8 @@ class SqliteMachine(StoreMachine):
     adapter = "sqlite"
 
 
-EXAMPLES = int(os.environ.get("TICKWHEEL_MODEL_EXAMPLES", "10"))
-BOUNDS = settings(
-    max_examples=EXAMPLES,
-    stateful_step_count=50,
-    deadline=None,
-    database=None,
-    suppress_health_check=list(HealthCheck),
-)
+EXAMPLES = settings().max_examples // 10
+BOUNDS = settings(max_examples=EXAMPLES, stateful_step_count=50)
 TestMemoryModel = StoreMachine.TestCase
 TestMemoryModel.settings = BOUNDS
 TestSqliteModel = SqliteMachine.TestCase

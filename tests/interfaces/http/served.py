@@ -53,11 +53,11 @@ def served() -> Iterator[str]:
 
     thread = threading.Thread(target=asyncio.run, args=(serve(),))
     thread.start()
-    assert ready.wait(10)
+    assert ready.wait(30)
     loop, stop, url = found[0]
     try:
         yield url
     finally:
         loop.call_soon_threadsafe(stop.set)
-        thread.join(10)
+        thread.join(30)
         assert not thread.is_alive()

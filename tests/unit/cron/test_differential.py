@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from tickwheel.domain.cron import CronError, parse_cron
 from tickwheel.domain.zones import load_zone
 
+EXAMPLES = settings().max_examples  # of the profile that tests/conftest.py loads
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 FIRST, LAST = datetime(1990, 1, 1, tzinfo=UTC), datetime(2090, 1, 1, tzinfo=UTC)
 
@@ -76,14 +77,13 @@ def accepted(expression: str) -> bool:
 
 
 @given(expressions(CRONSIM_MONTH_DAYS, WEEK_DAYS), STARTS)
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=2 * EXAMPLES)
 def test_agrees_with_cronsim_in_utc(expression: str, start: datetime) -> None:
     assume(accepted(expression))
     assert ours(expression, "UTC", start, 5) == cronsims(expression, "UTC", start, 5)
 
 
 @given(st.booleans(), numbers(0, 59), expressions(CRONSIM_MONTH_DAYS, WEEK_DAYS), STARTS)
-@settings(max_examples=100, deadline=None)
 def test_agrees_with_cronsim_on_seconds(star: bool, second: str, expression: str, start: datetime) -> None:
     expression = f"{'*' if star else second} {expression}"
     assume(accepted(expression))
@@ -91,7 +91,6 @@ def test_agrees_with_cronsim_on_seconds(star: bool, second: str, expression: str
 
 
 @given(expressions(MONTH_DAYS, WEEK_DAYS), STARTS)
-@settings(max_examples=150, deadline=None)
 def test_agrees_with_croniter_in_utc(expression: str, start: datetime) -> None:
     assume(accepted(expression))
     _, _, of_month, _, of_week = expression.split()
@@ -105,7 +104,7 @@ def test_agrees_with_croniter_in_utc(expression: str, start: datetime) -> None:
     st.sampled_from(["Europe/Berlin", "America/New_York", "Australia/Sydney", "Asia/Kolkata", "America/Phoenix"]),
     STARTS,
 )
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=2 * EXAMPLES)
 def test_agrees_with_cronsim_across_changes_of_a_whole_hour(expression: str, zone: str, start: datetime) -> None:
     assume(accepted(expression))
     theirs = cronsims(expression, zone, start, 12)

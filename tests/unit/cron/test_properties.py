@@ -15,6 +15,7 @@ from tickwheel.domain.cron import CronError, CronSchedule, parse_cron
 from tickwheel.domain.timeline import CYCLE_S, timeline_of
 from tickwheel.domain.zones import load_zone, zone_names
 
+EXAMPLES = settings().max_examples  # of the profile that tests/conftest.py loads
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 LARGE_JUMP = timedelta(hours=3)
 
@@ -171,13 +172,13 @@ def check_against_oracle(spec: Spec, zone: str, seam: str, step: timedelta, hour
 
 
 @given(specs(with_seconds=False), st.sampled_from(SEAMS))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=3 * EXAMPLES)
 def test_minutes_around_a_clock_change_agree_with_a_ticking_oracle(spec: Spec, seam: tuple[str, str]) -> None:
     check_against_oracle(spec, *seam, timedelta(minutes=1), 36)
 
 
 @given(specs(with_seconds=True), st.sampled_from(SECOND_SEAMS))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=EXAMPLES // 2)
 def test_seconds_around_a_clock_change_agree_with_a_ticking_oracle(spec: Spec, seam: tuple[str, str]) -> None:
     check_against_oracle(spec, *seam, timedelta(seconds=1), 3)
 
@@ -237,7 +238,6 @@ def week_day_matches(text: str, day: date) -> bool:
 
 
 @given(day_fields(), st.integers(1890, 2190))
-@settings(max_examples=150, deadline=None)
 def test_days_agree_with_a_walk_over_the_calendar(fields: tuple[str, str], year: int) -> None:
     of_month, of_week = fields
     either = of_month[0] not in "*?" and of_week[0] not in "*?"
@@ -273,7 +273,6 @@ INSTANTS_MS = st.integers(ms(at("1800-01-01")), ms(at("2500-01-01")))
 
 
 @given(EXPRESSIONS, st.sampled_from(ZONES), INSTANTS_MS)
-@settings(max_examples=150, deadline=None)
 def test_occurrences_are_whole_seconds_strictly_after_and_strictly_ascending(
     expression: str, zone: str, start_ms: int
 ) -> None:
@@ -284,7 +283,6 @@ def test_occurrences_are_whole_seconds_strictly_after_and_strictly_ascending(
 
 
 @given(EXPRESSIONS, st.sampled_from(SEAMS), st.data())
-@settings(max_examples=100, deadline=None)
 def test_answer_does_not_depend_on_where_between_two_occurrences_the_search_starts(
     expression: str, seam: tuple[str, str], data: st.DataObject
 ) -> None:
@@ -297,7 +295,7 @@ def test_answer_does_not_depend_on_where_between_two_occurrences_the_search_star
 
 
 @given(EXPRESSIONS, st.sampled_from(ZONES), st.integers(ms(at("2100-01-01")), ms(at("2400-01-01"))))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=EXAMPLES // 2)
 def test_answers_repeat_with_the_calendar_every_400_years(expression: str, zone: str, start_ms: int) -> None:
     schedule = parse_cron(expression, zone)
     near, far = schedule.next_after(start_ms), schedule.next_after(start_ms + CYCLE_S * 1000)
@@ -306,7 +304,6 @@ def test_answers_repeat_with_the_calendar_every_400_years(expression: str, zone:
 
 
 @given(EXPRESSIONS, st.sampled_from(ZONES), INSTANTS_MS, st.integers(0, 10**9), st.integers(0, 30))
-@settings(max_examples=100, deadline=None)
 def test_count_between_counts_the_half_open_stretch_up_to_the_limit(
     expression: str, zone: str, start_ms: int, length_ms: int, limit: int
 ) -> None:
@@ -316,7 +313,7 @@ def test_count_between_counts_the_half_open_stretch_up_to_the_limit(
 
 
 @given(st.sampled_from(sorted(zone_names())), st.integers(ms(at("0002-01-01")), ms(at("9998-01-01"))))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=3 * EXAMPLES)
 def test_timeline_has_the_offset_that_zoneinfo_has(zone: str, instant_ms: int) -> None:
     instant = EPOCH + timedelta(seconds=instant_ms // 1000)
     expected = instant.astimezone(load_zone(zone)).utcoffset()

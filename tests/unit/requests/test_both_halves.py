@@ -14,6 +14,7 @@ from tickwheel.domain.request_problems import find_problems
 
 from .samples import BILLING, ONCE, raw
 
+EXAMPLES = settings().max_examples  # of the profile that tests/conftest.py loads
 NUMBERS = st.one_of(
     st.sampled_from([0, 1, -1, 0.1, 0.0999, 3600, 3600.5, 86_400, 86_400.01, 1e22, 2**53, 2**64, True, 2.0]),
     st.floats(allow_nan=False, allow_infinity=False, width=32),
@@ -75,7 +76,7 @@ def told(text: bytes) -> list[FieldProblem] | None:
     return None
 
 
-@settings(max_examples=1500, deadline=None)
+@settings(max_examples=10 * EXAMPLES)
 @given(requests())
 def test_the_slow_half_finds_something_exactly_where_the_fast_half_gives_up(text: bytes) -> None:
     problems = find_problems(text)
@@ -83,7 +84,7 @@ def test_the_slow_half_finds_something_exactly_where_the_fast_half_gives_up(text
     assert all(problem.field for problem in problems)
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=5 * EXAMPLES)
 @given(st.binary(max_size=60), st.integers(0, 300))
 def test_no_bytes_break_the_parser(noise: bytes, place: int) -> None:
     text = raw(BILLING)
@@ -91,7 +92,7 @@ def test_no_bytes_break_the_parser(noise: bytes, place: int) -> None:
         assert told(broken) != []
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=3 * EXAMPLES)
 @given(
     st.recursive(
         VALUES,

@@ -126,5 +126,5 @@ class WheelMachine(RuleBasedStateMachine):
             assert len(self.wheel) == 0
 
 
-WheelMachine.TestCase.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
+WheelMachine.TestCase.settings = settings(stateful_step_count=40)
 TestWheelAgainstHeap = WheelMachine.TestCase
