@@ -38,13 +38,13 @@ async def test_overdue_one_off_fires_at_start() -> None:
 
 
 async def test_timer_beyond_the_window_is_loaded_when_its_slice_comes() -> None:
-    world = World()
+    world = World(settings=SchedulerSettings(webhook_slots=16, handler_slots=16, window_ms=MINUTE_MS))
     scheduler = await world.start()
     await world.clock.advance(100)
-    new = world.job(in_ms=5 * 3_600_000)
+    new = world.job(in_ms=5 * MINUTE_MS)
     (job_id,) = await world.add(scheduler, new)
     assert len(scheduler.wheel) == 0
-    await world.clock.advance(5 * 3_600_000 + 10)
+    await world.clock.advance(5 * MINUTE_MS + 10)
     assert (await world.run_of(job_id)).state is RunState.SUCCEEDED
     assert lateness_ms(world.calls[0], new) <= 5
     await scheduler.drain(0)
