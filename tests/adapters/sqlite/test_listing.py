@@ -138,3 +138,16 @@ async def test_totals_are_counters_that_survive_a_restart(store: SqliteStore, fo
     counts = await store.counts()
     assert (counts.jobs, counts.waiting, counts.dead_letters) == (20, 19, 0)
     assert query(folder, "SELECT jobs, waiting, dead_letters FROM totals") == [(20, 19, 0)]
+
+
+@pytest.mark.parametrize("order", list(JobOrder))
+async def test_long_payloads_make_short_pages(
+    store: SqliteStore, monkeypatch: pytest.MonkeyPatch, order: JobOrder
+) -> None:
+    monkeypatch.setattr(lists, "PAGE_BYTES", 10_000)
+    long = '"' + "x" * 4_000 + '"'
+    too_long = '"' + "x" * 20_000 + '"'
+    await store.insert_jobs([one_off(n, payload=too_long if n == 4 else long) for n in range(9)])
+    names, pages = await walk(store, JobQuery(tenant_id="default", limit=50, order=order))
+    assert sorted(names) == [f"job-{n}" for n in range(9)]
+    assert pages == 5, "two at a time, and the one that is too long alone"

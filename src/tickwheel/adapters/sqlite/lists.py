@@ -5,7 +5,7 @@ that filters need, and reads whole jobs only for what it returns. Sources from t
 selective: a tag; a rare status (failed, paused, cancelled …) or what is in flight; a name prefix that few
 jobs have; all jobs of the tenant, newest first; for the DUE order the waiting timers. A page looks at
 `BUDGET` candidates at most, so it may be short, or empty, and still have a cursor: the place where it stopped
-looking.
+looking. Long payloads make it short too: a thousand of them would stall the event loop that writes them out.
 
 The cursor is the sort key of the last job seen (id, or due time and id). Keys never change in the CREATED
 order, so inserts and deletes between two pages neither repeat nor hide a job.
@@ -28,6 +28,8 @@ from tickwheel.ports.store import JobOrder, JobPage, JobQuery
 SQL: Final = load_statements("lists")
 BUDGET: Final = 2_000
 """Candidates that one page may look at."""
+PAGE_BYTES: Final = 8 * 1_048_576
+"""A page of more than one job ends before its payloads are longer than this together."""
 CHUNK: Final = 250
 SET_LIMIT: Final = 5_000
 """Up to this many candidates an unordered source is sorted in memory; with more, all jobs are walked instead."""
@@ -54,6 +56,10 @@ class Facts(NamedTuple):
     run_state: int | None  # of a one-off's run at its own instant
     due_ms: int | None
     tags: str | None
+    payload_bytes: int
+
+
+Kept: TypeAlias = list[tuple[Key, Facts]]
 
 
 def list_jobs(session: Session, query: JobQuery) -> JobPage:
@@ -66,25 +72,34 @@ def list_jobs(session: Session, query: JobQuery) -> JobPage:
         start = None if query.after is None else read_cursor(order, query.after, (bytes,))
         candidates = _by_creation(session, query, _AFTER_ALL if start is None else start[0])
     kept, stopped_at = _filter(session, query, candidates)
-    if len(kept) > query.limit:
-        kept = kept[: query.limit]
+    count = _how_many_fit(kept, query.limit)
+    if count < len(kept):
+        kept = kept[:count]
         stopped_at = kept[-1][0]
-    views = read_views(session, [job_id for _, job_id in kept])
+    views = read_views(session, [facts.job_id for _, facts in kept])
     return JobPage(tuple(views), None if stopped_at is None else write_cursor(order, *stopped_at))
 
 
-def _filter(
-    session: Session, query: JobQuery, candidates: Candidates
-) -> tuple[list[tuple[Key, bytes]], Key | None]:
+def _how_many_fit(kept: Kept, limit: int) -> int:
+    """At most `limit`, at least one of those there are."""
+    payload_bytes = 0
+    for number, (_, facts) in enumerate(kept[:limit]):
+        payload_bytes += facts.payload_bytes
+        if number and payload_bytes > PAGE_BYTES:
+            return number
+    return min(limit, len(kept))
+
+
+def _filter(session: Session, query: JobQuery, candidates: Candidates) -> tuple[Kept, Key | None]:
     """At least one more than a page of what matches, or all; and where the walk gave up, if it did."""
-    kept: list[tuple[Key, bytes]] = []
+    kept: Kept = []
     looked_at = 0
     for chunk in candidates:
         facts = _read_facts(session, [job_id for _, job_id in chunk])
         for key, job_id in chunk:
             found = facts.get(job_id)
             if found is not None and _matches(found, query, key):
-                kept.append((key, job_id))
+                kept.append((key, found))
         looked_at += len(chunk)
         if len(kept) > query.limit:
             return kept, None

@@ -46,7 +46,7 @@ SELECT json_group_array(json_array(
                  AND t.gen = j.first_gen
                  AND NOT EXISTS (SELECT 1 FROM runs AS r
                                   WHERE r.scheduled_ms = t.scheduled_ms AND r.job_id = t.job_id))),
-         j.tags))
+         j.tags, octet_length(j.payload)))
   FROM carray(:wanted) CROSS JOIN jobs AS j ON j.job_id = carray.value
 
 -- name: dead_letters
