@@ -122,6 +122,13 @@ async def test_the_front_page_shows_what_is_due_and_what_failed(world: HttpWorld
     await world.close()
 
 
+async def test_cells_carry_their_headings_for_narrow_screens(world: HttpWorld) -> None:
+    await world.create(job_name="once")
+    text = (await world.client.get("/")).body.decode()
+    for heading in ("Due", "Job", "Schedule", "Priority", "Status"):
+        assert f'<td data-label="{heading}"' in text
+
+
 async def test_the_front_page_shows_one_tenant(world: HttpWorld) -> None:
     await world.create(job_name="mine", tenant_id="a&b")
     assert "mine" not in (await page(world.client, "/")).text

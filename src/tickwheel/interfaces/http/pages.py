@@ -75,12 +75,20 @@ def page(title: str, about: str, main: str, *, refresh_seconds: int | None = Non
 
 
 def table(headings: list[str], rows: list[list[str]], empty: str) -> str:
-    """A table in a box that scrolls sideways; cells are HTML, each with its own `<td>`."""
+    """A table in a box that scrolls sideways; cells are HTML, each with its own `<td>`.
+
+    Each cell carries its heading, which a narrow screen shows beside it, since there rows stand as blocks.
+    """
     if not rows:
         return f'<div class="scroll"><div class="empty">{escape(empty)}</div></div>'
     head = "".join(f"<th>{escape(heading)}</th>" for heading in headings)
-    body = "".join(f"<tr>{''.join(cells)}</tr>" for cells in rows)
+    labels = [f'<td data-label="{escape(heading)}"' for heading in headings]
+    body = "".join(f"<tr>{_labelled(cells, labels)}</tr>" for cells in rows)
     return f'<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
+
+
+def _labelled(cells: list[str], labels: list[str]) -> str:
+    return "".join(label + html.removeprefix("<td") for label, html in zip(labels, cells, strict=True))
 
 
 def cell(html: str, css: str = "") -> str:
