@@ -37,7 +37,7 @@ install: $(RUN_STAMP) ## make .venv with the package in it, so that .venv/bin/ti
 .PHONY: test
 test: $(DEV_STAMP) ## run all tests (ARGS='-k wheel' picks some)
 	@echo "== tests"
-	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup $(ARGS)
+	@$(BIN)/python -m pytest -n $(WORKERS) $(ARGS)
 
 .PHONY: check
 check: format lint types contracts sizes leaks docs bench-smoke test ## run exactly what CI runs
@@ -53,10 +53,9 @@ lint: $(DEV_STAMP) ## check the lint rules
 	@$(BIN)/ruff check .
 
 .PHONY: types
-types: $(DEV_STAMP) ## check the types, strictly
+types: $(DEV_STAMP) ## check the types of sources, tools, tests and benchmarks, strictly
 	@echo "== types"
 	@$(BIN)/mypy
-	@$(BIN)/mypy tools
 
 .PHONY: contracts
 contracts: $(DEV_STAMP) ## check which floor imports which

@@ -100,7 +100,7 @@ class Node(HttpWorld):
 
     async def open(self, *tokens: str) -> "Node":
         self.sqlite = await open_sqlite_store(self._folder, self.clock)
-        self.store = CountedStore(self.sqlite, self.clock)  # type: ignore[assignment]  # it has every verb
+        self.store = CountedStore(self.sqlite, self.clock)
         await super().open(*tokens)
         await self.clock.settle()
         return self

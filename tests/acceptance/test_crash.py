@@ -8,7 +8,6 @@ from .crash.scenario import crash_test
 
 
 @pytest.mark.slow
-@pytest.mark.xdist_group("processes")
 @pytest.mark.timeout(180)
 @pytest.mark.pitfall(29)
 @pytest.mark.pitfall(34)

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 import numpy as np
 
@@ -19,6 +20,7 @@ from tickwheel.services.tokens import Tokens
 from tickwheel.testing.seeded_randomness import SeededRandomness
 from tickwheel.testing.virtual_clock import VirtualClock
 
+E = TypeVar("E")
 FAILED = Outcome(outcome_class=OutcomeClass.RETRYABLE, error="no luck")
 REFUSED = Outcome(outcome_class=OutcomeClass.PERMANENT, error="never")
 
@@ -83,7 +85,7 @@ class Events:
     def emit(self, event: Event) -> None:
         self.seen.append(event)
 
-    def of(self, kind: type) -> list[Event]:
+    def of(self, kind: type[E]) -> list[E]:
         return [event for event in self.seen if isinstance(event, kind)]
 
 

@@ -1,4 +1,7 @@
-"""Uses of the public names as a type checker must see them. Checked by mypy, never run."""
+"""Uses of the public names as a type checker must see them. Checked by `make types`, never run.
+
+Wrong uses are marked, and a mark that hides nothing fails the check.
+"""
 
 from datetime import UTC, datetime, timedelta
 from typing import assert_type
