@@ -31,7 +31,11 @@ _SPELLED: Final = {"delay": "--in", "at": "--at", "cron": "--cron", "now": "--no
 @click.option("--now", is_flag=True, help="Once, at once.")
 @job_flags
 @click.option("--idempotency-key", metavar="KEY", help="The same key and request give the same job.")
-@click.option("--replace", is_flag=True, help="Create or replace the job of that --name; for deploy scripts.")
+@click.option(
+    "--replace",
+    is_flag=True,
+    help="Create the job, or replace the one made with --replace and this --name; for deploy scripts.",
+)
 @click.option(
     "--file", type=click.Path(path_type=Path), help="A job as a JSON object, as the API takes it; - = stdin."
 )
