@@ -241,8 +241,8 @@ JOB_OPERATIONS: Final = (
         summary="Create or replace a job by name",
         description="For deploy scripts that run at every start: the same request again changes nothing, so "
         "there is no duplicate and neither a lost nor an extra occurrence. A different one replaces the "
-        "definition, with the rule for edits that `PATCH` states. Only a job that was put is found by its name: one "
-        "of the same name that was posted stays as it is, beside it.",
+        "definition, with the rule for edits that `PATCH` states. Only a job that was put is found by its name: "
+        "one of the same name that was posted stays as it is, beside it.",
         params=(NAME, TENANT),
         body=Body(
             "JobRequest",
