@@ -124,8 +124,8 @@ async def test_epochs_rise_with_every_acquisition_also_after_a_restart(folder: P
     assert seen == [[n] * 256 for n in (1, 2, 3, 4)]
 
 
-@pytest.mark.parametrize("name", ["tickwheel.db", "tickwheel.db-wal"])
-async def test_nothing_is_acknowledged_into_a_deleted_file(store: SqliteStore, folder: Path, name: str) -> None:
+@pytest.mark.parametrize("name", ["tickwheel.db", "tickwheel.db-wal", "tickwheel.lock"])
+async def test_nothing_is_acknowledged_once_a_file_is_gone(store: SqliteStore, folder: Path, name: str) -> None:
     await store.insert_jobs([one_off(1)])
     away = (folder / name).rename(folder / "away")
     with pytest.raises(StoreUnavailable, match="moved, deleted or replaced"):

@@ -19,7 +19,8 @@ class FolderLock:
 
     def __init__(self, folder: Path) -> None:
         """Raises `ConfigError` that names the holder's pid when the folder is in use."""
-        self._file = os.open(folder / LOCK_NAME, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        self.path = folder / LOCK_NAME
+        self._file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

@@ -77,7 +77,7 @@ class SqliteStore:
         self._sweeper = Sweeper()
         self._owner_reader = Reader(folder / DATABASE_NAME, "sqlite-owner-reader")
         self._reader = Reader(folder / DATABASE_NAME, "sqlite-reader")
-        self._writer = Writer(connection)
+        self._writer = Writer(connection, lock.path)
         self._closed = False
 
     async def insert_jobs(self, jobs: Sequence[NewJob]) -> Sequence[Inserted]:

@@ -16,6 +16,7 @@ Operations queued together have no order among themselves, so bulk inserts are m
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from queue import Empty, SimpleQueue
 from threading import Thread
 from typing import Any, Final, Protocol, TypeVar
@@ -96,9 +97,10 @@ class _Merged:
 class Writer:
     """Owns the writing connection; `submit` from any event loop, `aclose` once."""
 
-    def __init__(self, connection: apsw.Connection) -> None:
+    def __init__(self, connection: apsw.Connection, lock: Path) -> None:
+        """`lock` is the file whose lock keeps other processes out."""
         self._session = Session(connection)
-        self._presence = Presence(connection)
+        self._presence = Presence(connection, lock)
         self._queue: SimpleQueue[_Operation | _BulkOperation | None] = SimpleQueue()
         self._closed = False
         self._thread = Thread(target=self._serve, name="sqlite-writer", daemon=True)
