@@ -67,7 +67,7 @@ class TargetType(StrEnum):
     HANDLER = "HANDLER"
 
 
-class Target(msgspec.Struct, frozen=True, omit_defaults=True):
+class Target(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """What an attempt calls. `endpoint`, `method` and `headers` are for webhooks, `name` is for handlers."""
 
     type: TargetType
@@ -78,8 +78,8 @@ class Target(msgspec.Struct, frozen=True, omit_defaults=True):
     name: str = ""
 
 
-class Spec(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Target, policies and recurrence; equal specs encode to equal bytes."""
+class Spec(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """Target, policies and recurrence: what many jobs have in common."""
 
     target: Target
     retry: RetryPolicy = RetryPolicy()
@@ -93,7 +93,7 @@ class Spec(msgspec.Struct, frozen=True, omit_defaults=True):
     end_ms: int | None = None  # no occurrence at or after
 
 
-class Job(msgspec.Struct, frozen=True):
+class Job(msgspec.Struct, frozen=True, gc=False):
     """One stored definition. `payload` is the raw JSON text as it was sent ("" = none)."""
 
     job_id: bytes
@@ -134,7 +134,7 @@ _SPEC_DECODER: Final = msgspec.json.Decoder(Spec)
 
 
 def encode_spec(spec: Spec) -> bytes:
-    """The stored form; deterministic."""
+    """The stored form: the same spec always gives the same bytes in one version of the program."""
     return _SPEC_ENCODER.encode(spec)
 
 

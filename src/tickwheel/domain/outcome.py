@@ -44,7 +44,7 @@ class OutcomeClass(IntEnum):
     SNOOZE = 7  # the work asked to be called again later: uses no attempt up
 
 
-class Outcome(msgspec.Struct, frozen=True, kw_only=True):
+class Outcome(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """How one attempt ended.
 
     `error` and `excerpt` (the start of the answer) hold at most `NOTE_LIMIT_BYTES` each; `error` never holds
@@ -69,7 +69,7 @@ OK: Final = Outcome(outcome_class=OutcomeClass.SUCCESS)
 """A clean success with nothing to note (other successes exist: compare `outcome_class`, not identity)."""
 
 
-class RetryPolicy(msgspec.Struct, frozen=True, omit_defaults=True):
+class RetryPolicy(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """How often and when a failed attempt is repeated; `max_retries=3` means four attempts in all."""
 
     max_retries: int = 3
@@ -83,7 +83,7 @@ class RetryPolicy(msgspec.Struct, frozen=True, omit_defaults=True):
         return self.max_retries + 1
 
 
-class Decision(msgspec.Struct, frozen=True):
+class Decision(msgspec.Struct, frozen=True, gc=False):
     """What the completion of an attempt writes.
 
     `retry_at_ms` is set exactly when `state` is SCHEDULED. `lost_count` is the number of workers lost in a

@@ -26,7 +26,7 @@ from tickwheel.domain.job import Job, JobState, Lane, ScheduleType
 from tickwheel.domain.run import RunState, SkipReason
 
 
-class FirstTimer(msgspec.Struct, frozen=True):
+class FirstTimer(msgspec.Struct, frozen=True, gc=False):
     """A timer of an occurrence: due at `due_ms` for the run (job, `scheduled_ms`)."""
 
     due_ms: int
@@ -34,7 +34,7 @@ class FirstTimer(msgspec.Struct, frozen=True):
     gen: int
 
 
-class NewJob(msgspec.Struct, frozen=True):
+class NewJob(msgspec.Struct, frozen=True, gc=False):
     """A job to insert with its first timer, under an optional idempotency key."""
 
     job: Job
@@ -50,7 +50,7 @@ class InsertStatus(StrEnum):
     KEY_CONFLICT = "key_conflict"  # same key, another request: nothing written
 
 
-class Inserted(msgspec.Struct, frozen=True):
+class Inserted(msgspec.Struct, frozen=True, gc=False):
     """The answer for one job of an insert; `job_id` is the stored job's (the first one on a replay)."""
 
     status: InsertStatus
@@ -59,7 +59,7 @@ class Inserted(msgspec.Struct, frozen=True):
     created_ms: int = 0
 
 
-class AttemptRecord(msgspec.Struct, frozen=True):
+class AttemptRecord(msgspec.Struct, frozen=True, gc=False):
     """One try of a run. Stored apart only when it failed, was lost or ran long."""
 
     attempt: int
@@ -73,7 +73,7 @@ class AttemptRecord(msgspec.Struct, frozen=True):
     excerpt: str | None = None
 
 
-class Run(msgspec.Struct, frozen=True):
+class Run(msgspec.Struct, frozen=True, gc=False):
     """A ledger row as readers see it."""
 
     job_id: bytes
@@ -99,7 +99,7 @@ class Run(msgspec.Struct, frozen=True):
     attempts: tuple[AttemptRecord, ...] = ()  # filled by get_run only
 
 
-class JobView(msgspec.Struct, frozen=True):
+class JobView(msgspec.Struct, frozen=True, gc=False):
     """A job with what is known about its runs.
 
     `live` is the unresolved first timer (its next occurrence), `open_runs` the ledger rows that are not
@@ -114,7 +114,7 @@ class JobView(msgspec.Struct, frozen=True):
     current: Run | None = None
 
 
-class LedgerWrite(msgspec.Struct, frozen=True):
+class LedgerWrite(msgspec.Struct, frozen=True, gc=False):
     """A ledger row to insert, or the open row of that run to move; part of a `Change`.
 
     `follow_up_ms` inserts a follow-up timer (gen = -(runs.gen), raised by one when the row exists) due then.
@@ -128,7 +128,7 @@ class LedgerWrite(msgspec.Struct, frozen=True):
     reset_attempts: bool = False
 
 
-class Change(msgspec.Struct, frozen=True):
+class Change(msgspec.Struct, frozen=True, gc=False):
     """What a decision wants written, all in one transaction.
 
     `job` replaces the definition (None: unchanged). `drop_live` deletes the unresolved first timers of the job.
@@ -143,7 +143,7 @@ class Change(msgspec.Struct, frozen=True):
     forget_key: bool = False
 
 
-class Changed(msgspec.Struct, frozen=True):
+class Changed(msgspec.Struct, frozen=True, gc=False):
     """What `change_job` did: the view after the change, and timers that are now to be armed."""
 
     view: JobView
@@ -163,7 +163,7 @@ class JobOrder(StrEnum):
     DUE = "due"  # soonest first; jobs with a live timer only
 
 
-class BrokenChain(msgspec.Struct, frozen=True):
+class BrokenChain(msgspec.Struct, frozen=True, gc=False):
     """An active recurring job that has not exactly one live timer: it would never fire again, or fire double."""
 
     tenant_id: str
@@ -171,14 +171,14 @@ class BrokenChain(msgspec.Struct, frozen=True):
     live_count: int
 
 
-class ChainPage(msgspec.Struct, frozen=True):
+class ChainPage(msgspec.Struct, frozen=True, gc=False):
     """What a piece of the check of all chains found; `after` is where the next piece begins, None at the end."""
 
     broken: tuple[BrokenChain, ...]
     after: bytes | None
 
 
-class JobQuery(msgspec.Struct, frozen=True):
+class JobQuery(msgspec.Struct, frozen=True, gc=False):
     """Filters of a job list; all given ones must match. `after` is the cursor of the page before."""
 
     tenant_id: str
@@ -194,21 +194,21 @@ class JobQuery(msgspec.Struct, frozen=True):
     after: str | None = None
 
 
-class JobPage(msgspec.Struct, frozen=True):
+class JobPage(msgspec.Struct, frozen=True, gc=False):
     """A page; it may hold fewer than `limit` items and still have a `next_cursor` (the scan is bounded)."""
 
     items: tuple[JobView, ...]
     next_cursor: str | None
 
 
-class RunPage(msgspec.Struct, frozen=True):
+class RunPage(msgspec.Struct, frozen=True, gc=False):
     """A page of runs."""
 
     items: tuple[Run, ...]
     next_cursor: str | None
 
 
-class DeadLetter(msgspec.Struct, frozen=True):
+class DeadLetter(msgspec.Struct, frozen=True, gc=False):
     """A run without an attempt left."""
 
     run: Run
@@ -217,14 +217,14 @@ class DeadLetter(msgspec.Struct, frozen=True):
     cause: str
 
 
-class DeadLetterPage(msgspec.Struct, frozen=True):
+class DeadLetterPage(msgspec.Struct, frozen=True, gc=False):
     """A page of the dead-letter queue, newest first."""
 
     items: tuple[DeadLetter, ...]
     next_cursor: str | None
 
 
-class WorkDefinition(msgspec.Struct, frozen=True):
+class WorkDefinition(msgspec.Struct, frozen=True, gc=False):
     """What an attempt needs of its job. `spec` is the stored JSON (decode it through a cache).
 
     `taken_ms`: instants after the live one of a recurring job that have a ledger row already (they were cancelled
@@ -242,14 +242,14 @@ class WorkDefinition(msgspec.Struct, frozen=True):
     taken_ms: tuple[int, ...] = ()
 
 
-class AttemptNote(msgspec.Struct, frozen=True):
+class AttemptNote(msgspec.Struct, frozen=True, gc=False):
     """The wordy part of an attempt that did not simply succeed; at most 2 KiB each."""
 
     error: str | None
     excerpt: str | None
 
 
-class Counts(msgspec.Struct, frozen=True):
+class Counts(msgspec.Struct, frozen=True, gc=False):
     """Cheap totals for the front page, metrics and doctor; counters, never table scans."""
 
     jobs: int
