@@ -24,7 +24,9 @@ class Presence:
         """Raise `StoreUnavailable` unless the names still lead to those files."""
         for path, identity in self._files.items():
             if _identity(path) != identity:
-                raise StoreUnavailable(f"{path} was moved, deleted or replaced while in use; put it back or restart")
+                raise StoreUnavailable(
+                    f"{path} was moved, deleted or replaced while in use; put it back or restart"
+                )
 
 
 def _identity(path: str) -> tuple[int, int] | None:
