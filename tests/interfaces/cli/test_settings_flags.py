@@ -123,3 +123,8 @@ def test_dev_is_open_on_loopback_whatever_the_environment_says(monkeypatch: pyte
     options = {option for parameter in COMMANDS["dev"].params for option in parameter.opts}
     assert not {"--host", "--token", "--allow-loopback"} & options
     assert isinstance(context, click.Context)
+
+
+def test_dev_names_the_server_for_the_command_line_where_it_is_not_the_usual_one() -> None:
+    assert "export TICKWHEEL_URL=http://127.0.0.1:9000" in dev_module.banner("http://127.0.0.1:9000", Settings())
+    assert "TICKWHEEL_URL" not in dev_module.banner("http://127.0.0.1:8080", Settings())

@@ -5,9 +5,10 @@ from typing import Any, Final
 
 import click
 
-from tickwheel.config import Settings
+from tickwheel.config import DEFAULT_PORT, ENV_PREFIX, Settings
 from tickwheel.interfaces.cli.settings_options import read_settings, settings_options
 
+DEFAULT_URL: Final = f"http://127.0.0.1:{DEFAULT_PORT}"
 INSISTS: Final[dict[str, Any]] = {"host": "127.0.0.1", "token": (), "allow_loopback": True}
 
 
@@ -38,6 +39,9 @@ def banner(url: str, settings: Settings) -> str:
     ]
     for title, job in examples(url):
         lines += ["", f"# {title}", curl_line(url, job)]
+    if url != DEFAULT_URL:
+        lines += ["", "# so that `tickwheel jobs list`, `tickwheel tail` and the others find it"]
+        lines.append(f"export {ENV_PREFIX}URL={url}")
     return "\n".join([*lines, "", "One line per run follows. Ctrl-C stops.", ""])
 
 
