@@ -115,7 +115,8 @@ async def test_one_end_that_cannot_be_written_does_not_take_others_with_it() -> 
     assert [state is RunState.SUCCEEDED for state in states] == [new.job.job_id != poison for new in jobs]
     assert len(world.calls) == 9
     assert scheduler.completions.pending == 0
-    assert [event.loop for event in world.events.of(LoopFailed)] == ["completion"]
+    told = LoopFailed(loop="completion", error="ValueError: a fault of the store", retry_in_ms=0)
+    assert world.events.of(LoopFailed) == [told]
     await scheduler.drain(0)
 
 
