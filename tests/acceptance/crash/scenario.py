@@ -20,18 +20,25 @@ OPEN_STATES = ("SCHEDULED", "CLAIMED", "DISPATCHED", "RUNNING")
 
 
 class Server:
-    """`tickwheel serve` on one port and one data folder, killed and started again."""
+    """`tickwheel serve` on one port and one data folder, killed and started again; it runs in that folder."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *flags: str) -> None:
         self.port = _free_port()
-        self._folder = folder
+        self._folder, self._flags = folder, flags
         self._log = (folder / "server.log").open("ab")
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
         command = [sys.executable, "-m", "tickwheel", "serve", "--no-auth", "--allow-loopback"]
-        command += ["--port", str(self.port), "--data", str(self._folder / "data")]
-        self._process = subprocess.Popen(command, stdout=self._log, stderr=self._log, start_new_session=True)
+        command += ["--port", str(self.port), "--data", str(self._folder / "data"), *self._flags]
+        self._process = subprocess.Popen(
+            command, stdout=self._log, stderr=self._log, start_new_session=True, cwd=self._folder
+        )
+
+    @property
+    def pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
 
     def wait_until_ready(self) -> None:
         deadline = time.monotonic() + START_LIMIT_S
