@@ -122,6 +122,13 @@ async def test_the_front_page_shows_what_is_due_and_what_failed(world: HttpWorld
     await world.close()
 
 
+async def test_one_of_a_kind_is_counted_in_the_singular(world: HttpWorld) -> None:
+    await world.create(job_name="once")
+    text = (await page(world.client, "/")).text
+    assert "timer waiting" in text
+    assert "dead letters" in text
+
+
 async def test_cells_carry_their_headings_for_narrow_screens(world: HttpWorld) -> None:
     await world.create(job_name="once")
     text = (await world.client.get("/")).body.decode()

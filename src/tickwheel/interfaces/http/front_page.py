@@ -52,12 +52,13 @@ class FrontPage:
         except TickwheelError as error:
             return _banner(error)
         cards = [
-            (counts.jobs, "jobs", ""),
-            (counts.waiting, "timers waiting", ""),
-            (counts.dead_letters, "dead letters", " bad" if counts.dead_letters else ""),
+            (counts.jobs, "job", "jobs", ""),
+            (counts.waiting, "timer waiting", "timers waiting", ""),
+            (counts.dead_letters, "dead letter", "dead letters", " bad" if counts.dead_letters else ""),
         ]
         shown = "".join(
-            f'<div class="card{css}"><b>{n:,}</b><span>{label}</span></div>' for n, label, css in cards
+            f'<div class="card{css}"><b>{n:,}</b><span>{one if n == 1 else many}</span></div>'
+            for n, one, many, css in cards
         )
         return f'<div class="cards">{shown}</div>'
 
