@@ -93,7 +93,7 @@ async def test_snooze_uses_up_no_attempt() -> None:
 async def test_recurring_job_fires_each_minute_on_the_grid() -> None:
     world = World()
     scheduler = await world.start()
-    first_ms = (world.clock.now_ms() // MINUTE_MS + 1) * MINUTE_MS
+    first_ms = world.next_minute_ms()
     (job_id,) = await world.add(scheduler, world.job(cron="* * * * *", first_ms=first_ms))
     await world.clock.advance(10 * MINUTE_MS)
     runs = await world.runs(job_id)
@@ -106,7 +106,7 @@ async def test_overlap_skip_never_runs_two_at_once_and_records_what_it_refused()
     world = World()
     world.behave = lambda work: None
     scheduler = await world.start()
-    first_ms = (world.clock.now_ms() // MINUTE_MS + 1) * MINUTE_MS
+    first_ms = world.next_minute_ms()
     job = world.job(cron="* * * * *", first_ms=first_ms, overlap=Overlap.SKIP)
     (job_id,) = await world.add(scheduler, job)
     await world.clock.advance(3 * MINUTE_MS)
@@ -120,7 +120,7 @@ async def test_buffer_one_runs_the_waiting_occurrence_after_the_running_one_ends
     world = World()
     world.behave = lambda work: None
     scheduler = await world.start()
-    first_ms = (world.clock.now_ms() // MINUTE_MS + 1) * MINUTE_MS
+    first_ms = world.next_minute_ms()
     job = world.job(cron="* * * * *", first_ms=first_ms, overlap=Overlap.BUFFER_ONE)
     (job_id,) = await world.add(scheduler, job)
     await world.clock.advance(3 * MINUTE_MS)

@@ -21,7 +21,7 @@ async def test_with_no_free_worker_for_half_an_hour_at_most_one_occurrence_waits
     world = World()
     world.behave = lambda work: None
     scheduler = await world.start()
-    first_ms = (world.clock.now_ms() // MINUTE_MS + 1) * MINUTE_MS
+    first_ms = world.next_minute_ms()
     new = world.job(cron="* * * * *", first_ms=first_ms, overlap=Overlap.BUFFER_ONE)
     (job_id,) = await world.add(scheduler, new)
     await world.clock.advance(30 * MINUTE_MS)
@@ -49,7 +49,7 @@ async def test_schedule_that_cannot_be_planned_is_told_and_goes_on_once_it_can(
 ) -> None:
     world = World()
     scheduler = await world.start()
-    first_ms = (world.clock.now_ms() // MINUTE_MS + 1) * MINUTE_MS
+    first_ms = world.next_minute_ms()
     broken = world.job(cron="* * * * *", first_ms=first_ms)
     healthy = world.job(in_ms=3 * MINUTE_MS)
 

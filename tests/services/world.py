@@ -145,6 +145,10 @@ class World:
         for pool in scheduler.pools:
             pool.executor.open.clear()  # type: ignore[attr-defined]  # the fake's table
 
+    def next_minute_ms(self) -> int:
+        """The first full minute that is still to come."""
+        return (self.clock.now_ms() // 60_000 + 1) * 60_000
+
     def job(
         self,
         *,

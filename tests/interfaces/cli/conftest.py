@@ -9,62 +9,13 @@ from click.testing import CliRunner, Result
 
 from tickwheel.interfaces.cli.main import cli
 
-from .server_process import ServerProcess
-
-HANDLERS = """
-import asyncio
-import time
-
-from tickwheel import Fail, handler
-
-
-@handler("work")
-async def work(payload, ctx):
-    pass
-
-
-@handler("broken")
-async def broken(payload, ctx):
-    raise Fail("it is broken")
-
-
-@handler("evil")
-async def evil(payload, ctx):
-    raise Fail("\x1b[2Jcleared")
-
-
-@handler("nap")
-async def nap(payload, ctx):
-    await asyncio.sleep(payload)
-
-
-@handler("deaf")
-async def deaf(payload, ctx):
-    while True:
-        try:
-            await asyncio.sleep(1)
-        except asyncio.CancelledError:
-            pass
-
-
-@handler("blocking")
-async def blocking(payload, ctx):
-    print("blocking has begun", flush=True)
-    time.sleep(120)
-
-
-@handler("stuck_thread")
-def stuck_thread(payload, ctx):
-    time.sleep(120)
-"""
+from .server_process import ServerProcess, with_handlers
 
 
 @pytest.fixture(scope="session")
 def handlers_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a module `handlers_of_tests`."""
-    folder = tmp_path_factory.mktemp("handlers")
-    (folder / "handlers_of_tests.py").write_text(HANDLERS)
-    return folder
+    return with_handlers(tmp_path_factory.mktemp("handlers"))
 
 
 @pytest.fixture(scope="session")

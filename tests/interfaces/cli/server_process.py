@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -88,6 +89,12 @@ class ServerProcess:
     def exit_code(self, *, within_s: float = PATIENCE_S) -> int:
         """Its exit code; fails when it is still running after that."""
         return self.process.wait(within_s)
+
+
+def with_handlers(folder: Path) -> Path:
+    """The folder, with the module `handlers_of_tests` in it."""
+    shutil.copy(Path(__file__).with_name("handlers_of_tests.py"), folder)
+    return folder
 
 
 def run_cli(*arguments: str, url: str | None = None, stdin: str = "", folder: Path | None = None) -> Any:

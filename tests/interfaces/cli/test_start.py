@@ -5,7 +5,10 @@ import socket
 import stat
 import subprocess
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import IO
 
 import pytest
 
@@ -130,22 +133,30 @@ def test_serve_asks_for_its_token_and_refuses_loopback_webhooks(tmp_path: Path) 
         wait_until(failed, why="a webhook to loopback is refused")
 
 
-def test_closed_output_does_not_stop_the_server(tmp_path: Path) -> None:
-    """As in `tickwheel dev | head -1`."""
-    read_end, write_end = os.pipe()
-    process = subprocess.Popen(
+@contextmanager
+def dev_on_a_pipe(folder: Path) -> Iterator[tuple[subprocess.Popen[bytes], IO[bytes], str]]:
+    """(process, the reading end of its output, its address); only its first lines are read."""
+    with subprocess.Popen(
         [*TICKWHEEL, "dev", "--port", "0", "--store", "memory:"],
-        stdout=write_end,
+        stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         stdin=subprocess.DEVNULL,
-        cwd=tmp_path,
+        bufsize=0,
+        cwd=folder,
         env=clean_environment(),
-    )
-    try:
-        os.close(write_end)
-        first = os.read(read_end, 4096).decode()
-        url = "http://127.0.0.1:" + first.partition("http://127.0.0.1:")[2].split()[0]
-        os.close(read_end)
+    ) as process:
+        try:
+            assert process.stdout is not None
+            first = process.stdout.read(4096).decode()
+            yield process, process.stdout, "http://127.0.0.1:" + first.partition("http://127.0.0.1:")[2].split()[0]
+        finally:
+            process.kill()
+
+
+def test_closed_output_does_not_stop_the_server(tmp_path: Path) -> None:
+    """As in `tickwheel dev | head -1`."""
+    with dev_on_a_pipe(tmp_path) as (process, pipe, url):
+        pipe.close()
         for _ in range(2):
             job = json_of(run_cli("jobs", "create", "--now", "--endpoint", f"{url}/echo", "--json", url=url))
             wait_until(
@@ -155,27 +166,12 @@ def test_closed_output_does_not_stop_the_server(tmp_path: Path) -> None:
                 why="it goes on firing",
             )
         assert process.poll() is None
-    finally:
-        process.kill()
-        process.wait()
 
 
 @pytest.mark.slow
 def test_output_that_nobody_reads_does_not_stop_the_server(tmp_path: Path) -> None:
     """As in `tickwheel dev | less`, or after Ctrl-S: the pipe is full and stays so."""
-    read_end, write_end = os.pipe()
-    process = subprocess.Popen(
-        [*TICKWHEEL, "dev", "--port", "0", "--store", "memory:"],
-        stdout=write_end,
-        stderr=subprocess.DEVNULL,
-        stdin=subprocess.DEVNULL,
-        cwd=tmp_path,
-        env=clean_environment(),
-    )
-    try:
-        os.close(write_end)
-        first = os.read(read_end, 4096).decode()
-        url = "http://127.0.0.1:" + first.partition("http://127.0.0.1:")[2].split()[0]
+    with dev_on_a_pipe(tmp_path) as (process, _, url):
         with Client(url) as client:
             for _ in range(20):  # 20 lines are shown per second, the pipe holds 64 KiB
                 client.schedule_many([{"endpoint": f"{url}/echo?{'x' * 2000}"} for _ in range(20)])
@@ -183,10 +179,6 @@ def test_output_that_nobody_reads_does_not_stop_the_server(tmp_path: Path) -> No
                 assert client.wait_for(last.job_id, timeout_seconds=PATIENCE_S).succeeded
         process.terminate()
         assert process.wait(PATIENCE_S) == 0
-    finally:
-        os.close(read_end)
-        process.kill()
-        process.wait()
 
 
 def test_terminal_drops_what_nobody_reads_and_closes_in_time() -> None:

@@ -3,7 +3,6 @@
 import inspect
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -29,33 +28,21 @@ from tickwheel.interfaces.http.answers import PreviewRequest
 from tickwheel.interfaces.http.operations import OPERATIONS
 from tickwheel.interfaces.http.schemas import components
 
-from ..cli.server_process import PATIENCE_S, ServerProcess, wait_until  # noqa: TID252 - the tests are no package of a name
+from ..cli.server_process import (  # noqa: TID252 - the tests are no package of a name
+    PATIENCE_S,
+    ServerProcess,
+    wait_until,
+    with_handlers,
+)
 
 TOKEN = "a-token-of-some-length"
-HANDLERS = """
-import asyncio
-from tickwheel import Fail, handler
-
-@handler("work")
-async def work(payload, ctx):
-    pass
-
-@handler("broken")
-async def broken(payload, ctx):
-    raise Fail("it is broken")
-
-@handler("nap")
-async def nap(payload, ctx):
-    await asyncio.sleep(payload)
-"""
 
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
     """`tickwheel serve` with a token and handlers."""
-    folder: Path = tmp_path_factory.mktemp("client")
-    (folder / "handlers_of_client_tests.py").write_text(HANDLERS)
-    flags = ("--store", "memory:", "--app", "handlers_of_client_tests", "--token", TOKEN)
+    folder = with_handlers(tmp_path_factory.mktemp("client"))
+    flags = ("--store", "memory:", "--app", "handlers_of_tests", "--token", TOKEN)
     with ServerProcess(*flags, folder=folder, command="serve") as running:
         yield running
 

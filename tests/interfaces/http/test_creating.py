@@ -7,34 +7,12 @@ import pytest
 from tickwheel.domain.instants import format_instant
 from tickwheel.testing.virtual_clock import START_MS
 
+from ...unit.requests.samples import BILLING  # noqa: TID252 - the tests are no package of a name
 from .world import ENDPOINT, HttpWorld, one_off
-
-SEED_B = {
-    "tenant_id": "tenant_enterprise_01",
-    "job_name": "monthly_billing_aggregation",
-    "schedule_type": "CRON",
-    "cron_expression": "0 2 1 * *",
-    "timezone": "America/New_York",
-    "priority": "HIGH",
-    "target": {
-        "type": "HTTP_WEBHOOK",
-        "endpoint": "https://billing.internal.aws/invoices/generate",
-        "method": "POST",
-        "timeout_seconds": 120,
-        "headers": {"Content-Type": "application/json"},
-    },
-    "payload": {"billing_cycle": "2026-09", "dry_run": False},
-    "retry_policy": {
-        "max_retries": 3,
-        "initial_interval_sec": 10,
-        "backoff_multiplier": 2.0,
-        "max_interval_sec": 300,
-    },
-}
 
 
 async def test_the_recurring_job_of_the_blueprint_is_created_as_it_says(world: HttpWorld) -> None:
-    reply = await world.client.post("/v1/jobs", SEED_B, headers={"Idempotency-Key": "idemp_job_8492019481"})
+    reply = await world.client.post("/v1/jobs", BILLING, headers={"Idempotency-Key": "idemp_job_8492019481"})
     assert reply.status == 201
     assert reply.headers["content-type"] == "application/json"
     answer = reply.json
@@ -47,7 +25,7 @@ async def test_the_recurring_job_of_the_blueprint_is_created_as_it_says(world: H
         "next_run_time_epoch_ms": 1790834400000,
         "next_run_time_iso": "2026-10-01T06:00:00.000Z",
         "created_at": format_instant(START_MS),
-        "retry_policy": SEED_B["retry_policy"],
+        "retry_policy": BILLING["retry_policy"],
         "catch_up": {"policy": "fire_once", "max": 100},
     }
 

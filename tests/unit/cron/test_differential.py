@@ -13,8 +13,10 @@ from cronsim import CronSim, CronSimError
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from tickwheel.domain.cron import CronError, parse_cron
+from tickwheel.domain.cron import parse_cron
 from tickwheel.domain.zones import load_zone
+
+from .acceptance import accepted
 
 EXAMPLES = settings().max_examples  # of the profile that tests/conftest.py loads
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -66,14 +68,6 @@ WEEK_DAYS = st.one_of(
     st.just("*"), numbers(0, 6), st.sampled_from(["MON-FRI", "7", "5L", "2#1", "SUN,WED", "0-7"])
 )
 CRONSIM_MONTH_DAYS = st.one_of(MONTH_DAYS, st.sampled_from(["LW", "LW,1"]))
-
-
-def accepted(expression: str) -> bool:
-    try:
-        parse_cron(expression)
-    except CronError:
-        return False
-    return True
 
 
 @given(expressions(CRONSIM_MONTH_DAYS, WEEK_DAYS), STARTS)

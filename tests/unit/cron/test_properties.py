@@ -11,9 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tickwheel.domain.cron import CronError, CronSchedule, parse_cron
+from tickwheel.domain.cron import CronSchedule, parse_cron
 from tickwheel.domain.timeline import CYCLE_S, timeline_of
 from tickwheel.domain.zones import load_zone, zone_names
+
+from .acceptance import accepted
 
 EXAMPLES = settings().max_examples  # of the profile that tests/conftest.py loads
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -254,15 +256,6 @@ def test_days_agree_with_a_walk_over_the_calendar(fields: tuple[str, str], year:
     start = datetime(year, 1, 1, tzinfo=UTC) - timedelta(seconds=1)
     found = firings(parse_cron(f"0 0 {of_month} * {of_week}"), start, start + timedelta(days=3 * 365))
     assert [instant.date() for instant in found] == expected
-
-
-def accepted(expression: str) -> bool:
-    """Whether it fires at all: `*/10` and the fourth Sunday, say, never fall on one day."""
-    try:
-        parse_cron(expression)
-    except CronError:
-        return False
-    return True
 
 
 EXPRESSIONS = st.one_of(
