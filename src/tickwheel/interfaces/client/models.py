@@ -123,6 +123,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     deadline_seconds: float | None
     next_run_time_epoch_ms: int | None
     next_run_time_iso: datetime | None
+    overdue_seconds: int | None
     last_run: RunBrief | None
     current_attempt: int
     current_lease_worker_id: str | None
