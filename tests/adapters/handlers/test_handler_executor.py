@@ -65,6 +65,13 @@ async def desk() -> AsyncIterator[Desk]:
     await desk.executor.aclose(0)
 
 
+def test_context_that_is_printed_names_the_run_and_no_payload() -> None:
+    shown = repr(HandlerContext(work("it", payload=b"secret")))
+    assert run_id_text(b"j" * 16, 1_790_000_000_123) in shown
+    assert "attempt 2 of 4" in shown
+    assert "secret" not in shown
+
+
 async def test_async_handler_gets_decoded_payload_and_context(desk: Desk) -> None:
     seen: list[Any] = []
 

@@ -271,3 +271,9 @@ def test_texts_of_others_send_no_escape_sequences_to_the_terminal(call: Call, se
         text = call(*arguments).stdout
         assert "cleared" in text
         assert "\x1b" not in text
+
+
+def test_a_name_in_place_of_an_id_is_told_where_names_are_found(call: Callable[..., Result]) -> None:
+    result = call("jobs", "get", "nightly")
+    assert result.exit_code == ExitCode.NOT_FOUND
+    assert "name_prefix" in result.stderr

@@ -43,6 +43,9 @@ class HandlerContext:
         self._work = work
         self.cancelled = False
 
+    def __repr__(self) -> str:
+        return f"<HandlerContext {self.run_id} attempt {self.attempt} of {self.max_attempts}>"
+
     @property
     def run_id(self) -> str:
         """The same for every attempt of the run: use it as the idempotency key of your side effects."""

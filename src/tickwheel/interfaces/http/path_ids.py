@@ -11,7 +11,8 @@ def job_id_of(call: Call) -> bytes:
     try:
         return parse_job_id(text)
     except IdError as error:
-        raise NotFound(f"{text[:80]!a} is not a job id: {error}") from error
+        hint = "the list finds jobs by name, with name_prefix"
+        raise NotFound(f"{text[:80]!a} is not a job id: {error}; {hint}") from error
 
 
 def run_id_of(call: Call) -> tuple[bytes, int]:
