@@ -39,6 +39,17 @@ def configure_logs(*, log_format: str, log_level: str, stream: TextIO | None = N
         logger_factory=structlog.PrintLoggerFactory(stream or sys.stderr),
         cache_logger_on_first_use=False,
     )
+    root = logging.getLogger()
+    if not any(isinstance(handler, _Bridge) for handler in root.handlers):
+        root.addHandler(_Bridge())
+
+
+class _Bridge(logging.Handler):
+    """What libraries log (the HTTP server, asyncio, a user's handlers) comes out in the same form as our own."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        log = structlog.get_logger()
+        log.log(record.levelno, record.getMessage(), logger=record.name, exc_info=record.exc_info or False)
 
 
 class LogSink:
