@@ -273,7 +273,7 @@ def test_texts_of_others_send_no_escape_sequences_to_the_terminal(call: Call, se
         assert "\x1b" not in text
 
 
-def test_a_name_in_place_of_an_id_is_told_where_names_are_found(call: Callable[..., Result]) -> None:
+def test_a_name_in_place_of_an_id_is_told_where_names_are_found(call: Call, server: ServerProcess) -> None:
     result = call("jobs", "get", "nightly")
     assert result.exit_code == ExitCode.NOT_FOUND
     assert "name_prefix" in result.stderr
