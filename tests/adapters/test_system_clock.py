@@ -1,5 +1,7 @@
 """The clock of a real process, with the machine's clocks in the test's hand."""
 
+from collections.abc import Callable
+
 import pytest
 
 from tickwheel.adapters.system import SystemClock
@@ -51,3 +53,28 @@ def test_step_forward_is_followed_at_once() -> None:
     machine.pass_ms(10)
     assert clock.now_ms() - before_ms == HOUR_MS + 10
     assert clock.behind_ms() == 0
+
+
+def test_being_interrupted_while_reading_the_clocks_puts_time_neither_ahead_nor_back() -> None:
+    machine = Machine()
+    clock = machine.clock()
+
+    def interrupted(read_ns: Callable[[], int]) -> Callable[[], int]:
+        def read() -> int:
+            seen_ns = read_ns()
+            machine.pass_ms(50)  # the thread was not run for so long, just after it had looked
+            return seen_ns
+
+        return read
+
+    with pytest.MonkeyPatch.context() as patched:
+        machine.pass_ms(1)
+        patched.setattr(clock, "_wall_ns", interrupted(clock._wall_ns))
+        patched.setattr(clock, "_monotonic_ns", interrupted(clock._monotonic_ns))
+        seen_ms = clock.now_ms()
+    for _ in range(10):
+        now_ms = clock.now_ms()
+        assert now_ms <= machine.wall_ms, "early"
+        assert now_ms >= seen_ms, "backwards"
+        seen_ms = now_ms
+        machine.pass_ms(1)

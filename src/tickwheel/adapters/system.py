@@ -3,6 +3,7 @@
 import asyncio
 import os
 import random
+import threading
 import time
 from collections.abc import Callable
 
@@ -15,7 +16,11 @@ class SystemClock:
 
     A step of the machine's clock forwards is followed at once (a job may not fire early, but it would be late
     otherwise). A step back is slewed: time runs 5 % slower until the two agree, so it never runs backwards and
-    no loop sleeps for the size of the step.
+    no loop sleeps for the size of the step. Any thread may ask.
+
+    The wall clock is always read *before* the monotonic one that it is compared with: a thread that is not run
+    for 50 ms in between then finds time up to 50 ms late, and slews. In the other order it would find it 50 ms
+    ahead, follow at once, and fire early.
     """
 
     def __init__(
@@ -27,25 +32,31 @@ class SystemClock:
         self._wall_ns, self._monotonic_ns = wall_ns, monotonic_ns
         self._offset_ms = (wall_ns() - monotonic_ns()) / 1e6
         self._checked_ms = self.monotonic_ms()
+        self._lock = threading.Lock()
 
     def monotonic_ms(self) -> int:
         return self._monotonic_ns() // 1_000_000
 
     def now_ms(self) -> int:
+        with self._lock:
+            mono_ns = self._monotonic_ns()
+            if mono_ns // 1_000_000 != self._checked_ms:
+                mono_ns = self._follow_wall_clock()
+            return int(mono_ns / 1e6 + self._offset_ms)
+
+    def _follow_wall_clock(self) -> int:
+        """Correct the offset; gives the monotonic instant that it holds for."""
+        wall_ns = self._wall_ns()
         mono_ns = self._monotonic_ns()
         mono_ms = mono_ns // 1_000_000
-        if mono_ms != self._checked_ms:
-            self._follow_wall_clock(mono_ns, mono_ms)
-        return int(mono_ns / 1e6 + self._offset_ms)
-
-    def _follow_wall_clock(self, mono_ns: int, mono_ms: int) -> None:
-        wall_offset_ms = (self._wall_ns() - mono_ns) / 1e6
+        wall_offset_ms = (wall_ns - mono_ns) / 1e6
         if wall_offset_ms >= self._offset_ms:
             self._offset_ms = wall_offset_ms
         else:
             allowed_ms = (mono_ms - self._checked_ms) * SLEW_PER_MS
             self._offset_ms = max(wall_offset_ms, self._offset_ms - allowed_ms)
         self._checked_ms = mono_ms
+        return mono_ns
 
     def cpu_ms(self) -> int:
         """CPU time that this process has used, all threads together."""
