@@ -22,6 +22,7 @@ PROMISED = {
     "burst": ("runs_per_s", "late_max_ms"),
     "webhooks": ("runs_per_s", "late_p99_ms"),
     "startup": ("first_fire_ms",),
+    "lists": ("first_max_ms", "walk_max_ms", "counts_max_ms"),
     "memory": ("bytes_per_timer",),
 }
 

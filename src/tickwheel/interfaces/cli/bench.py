@@ -12,7 +12,7 @@ import click
 import msgspec
 
 from tickwheel.domain.errors import TickwheelError
-from tickwheel.interfaces.bench import inprocess, memory, overhttp, startup, webhooks
+from tickwheel.interfaces.bench import inprocess, lists, memory, overhttp, startup, webhooks
 from tickwheel.interfaces.bench.outcome import BenchFailed, Figures
 from tickwheel.interfaces.bench.progress import Progress, progress
 from tickwheel.interfaces.cli.failures import Failure, failure_of
@@ -155,6 +155,15 @@ def startup_command(options: Options, jobs: int) -> None:
     """From the start of a server to its first call, with many jobs due within the hour."""
     jobs = 500 if options.smoke else jobs
     options.run("startup", jobs, lambda url, folder, bar: startup.startup(url, folder, jobs=jobs, bar=bar))
+
+
+@bench.command(name="lists")
+@_count("jobs", 1_000_000, "Jobs to page through.")
+@_common
+def lists_command(options: Options, jobs: int) -> None:
+    """First pages, deep pages and counts with many jobs, while others are created."""
+    jobs = 500 if options.smoke else jobs
+    options.run("lists", 2 * jobs, lambda url, folder, bar: lists.lists(url, folder, jobs=jobs, bar=bar))
 
 
 @bench.command(name="memory")
