@@ -9,7 +9,7 @@ from typing import Protocol, TypeAlias
 
 import msgspec
 
-from tickwheel.domain.columns import Ints, Rows
+from tickwheel.domain.columns import Bools, Ints, Rows
 from tickwheel.ports.executor import Work
 from tickwheel.ports.store import AttemptNote
 
@@ -22,12 +22,17 @@ class AttemptsStarted(msgspec.Struct, frozen=True):
 
 
 class AttemptsEnded(msgspec.Struct, frozen=True):
-    """COMPLETION rows that are committed (`applied`) or were refused as stale."""
+    """COMPLETION rows that are committed (`applied`, per row) or were refused as stale."""
 
     rows: Rows
-    stale_count: int
+    applied: Bools
     notes: Mapping[int, AttemptNote]
-    works: Sequence[Work | None]  # what was attempted, per row; None for reaped attempts
+    works: Sequence[Work | None]  # what was attempted, per row; None for what was reaped or never began
+
+    @property
+    def stale_count(self) -> int:
+        """How many were refused."""
+        return len(self.applied) - int(self.applied.sum())
 
 
 class ClaimsAnswered(msgspec.Struct, frozen=True):

@@ -98,9 +98,8 @@ class Completions:
             self._progress.set()
             if len(done.follow_ups):
                 self._arm(done.follow_ups)
-            stale = len(part) - int(np.count_nonzero(done.applied))
             self._events.emit(
-                AttemptsEnded(rows=part, stale_count=stale, notes=part_notes, works=works[start:end])
+                AttemptsEnded(rows=part, applied=done.applied, notes=part_notes, works=works[start:end])
             )
         self._on_room()
 

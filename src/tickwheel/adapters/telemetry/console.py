@@ -36,11 +36,12 @@ class Console:
                 self._write(f"  … and {self._held_back:,} more runs")
             self._second, self._written, self._held_back = second, 0, 0
         room = max(0, LINES_PER_SECOND - self._written)
-        for number in range(min(room, len(event.rows))):
+        ends = np.flatnonzero(event.applied).tolist()  # of what was refused, another line tells, or has told
+        for number in ends[:room]:
             note = event.notes.get(number)
             self._write(self._line(event.rows[number], event.works[number], note.error if note else None))
-        self._written += min(room, len(event.rows))
-        self._held_back += max(0, len(event.rows) - room)
+        self._written += min(room, len(ends))
+        self._held_back += max(0, len(ends) - room)
 
     def _line(self, row: np.void, work: Work | None, error: str | None) -> str:
         late_ms = max(0, int(row["started_ms"]) - int(row["due_ms"])) if int(row["due_ms"]) >= 0 else 0

@@ -113,7 +113,7 @@ class Metrics(Collector):
         self._counts["stale"] += event.stale_count
         for outcome, count in _tally(event.rows["outcome"]):
             self._outcomes[OutcomeClass(outcome).name.lower()] += count
-        for state, count in _tally(event.rows["state"]):
+        for state, count in _tally(event.rows["state"][event.applied]):
             self._states[RunState(state).name] += count
 
     def collect(self) -> Iterator[Metric]:
