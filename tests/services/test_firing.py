@@ -192,3 +192,13 @@ async def test_runs_of_an_absent_handler_wait_and_run_once_it_is_there() -> None
     await world.clock.advance(100)
     assert (await world.run_of(waiting.job.job_id)).attempt == 1
     await scheduler.drain(0)
+
+
+async def test_runs_that_wait_for_a_slot_are_not_taken_for_lost() -> None:
+    world = World(settings=SchedulerSettings(webhook_slots=1, handler_slots=1))
+    world.behave = lambda work: None
+    scheduler = await world.start()
+    await world.add(scheduler, *(world.job(in_ms=100) for _ in range(10)))
+    await world.clock.advance(60_000)
+    assert len(scheduler.ready) == 9
+    await scheduler.drain(0)

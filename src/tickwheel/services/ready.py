@@ -33,6 +33,11 @@ class ReadyRing:
         """Timers waiting for slots of this kind and lane."""
         return self._counts[kind * LANE_COUNT + lane]
 
+    def rows(self) -> Rows:
+        """All that wait, as TIMER rows in no order. O(rows)."""
+        chunks = [chunk for ring in self._chunks for chunk in ring]
+        return np.concatenate(chunks) if chunks else empty(TIMER)
+
     def push(self, timers: Rows) -> None:
         """Queue TIMER rows, in due order among those pushed together."""
         if not len(timers):

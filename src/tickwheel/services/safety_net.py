@@ -6,8 +6,8 @@ commits together with the timer of 11:00, but its answer is lost; the claim is r
 taken, and learns nothing about 11:00.
 
 A page of overdue timers is read every few seconds, from where the page before it ended, so that a mass of runs
-that wait for an absent handler costs little. Attempts in flight and parked timers are left out; anything else that
-is known already is claimed twice, which is harmless.
+that wait for an absent handler costs little. Attempts in flight, parked timers and those that wait for a slot are
+left out; what is just being claimed is claimed twice, which is harmless.
 """
 
 from collections.abc import Callable, Sequence
@@ -66,7 +66,11 @@ class SafetyNet:
     def _unknown(self, page: Rows) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
         known = {
             (job_id, scheduled_ms)
-            for rows in (self._parked.rows(), *(pool.inflight.rows[pool.inflight.active] for pool in self._pools))
+            for rows in (
+                self._ready.rows(),
+                self._parked.rows(),
+                *(pool.inflight.rows[pool.inflight.active] for pool in self._pools),
+            )
             for job_id, scheduled_ms in zip(rows["job_id"].tolist(), rows["scheduled_ms"].tolist(), strict=True)
         }
         pairs = zip(page["job_id"].tolist(), page["scheduled_ms"].tolist(), strict=True)
