@@ -41,6 +41,20 @@ async def test_losing_an_occurrence_plants_nothing(arena: Arena, owner: Owner) -
     assert await live_timers(arena, new) == [FirstTimer(arena.now_ms + PERIOD_MS, arena.now_ms + PERIOD_MS, 1)]
 
 
+@pytest.mark.parametrize("end", [RunState.SUCCEEDED, RunState.FAILED, RunState.SCHEDULED])
+async def test_a_late_claim_of_an_ended_occurrence_plants_nothing(
+    arena: Arena, owner: Owner, end: RunState
+) -> None:
+    new = arena.recurring()
+    await arena.insert(new)
+    held = await owner.win(new, next_ms=arena.now_ms + PERIOD_MS)
+    await owner.complete(held, end, retry_ms=arena.now_ms + 5 if end is RunState.SCHEDULED else -1)
+    late = await owner.claim(new, next_ms=arena.now_ms + 2 * PERIOD_MS)
+    assert late.verdict is ClaimVerdict.RESOLVED
+    firsts = [timer.due_ms for timer in await arena.timers(new) if timer.gen > 0]
+    assert firsts == [arena.now_ms + PERIOD_MS]
+
+
 async def test_a_skipped_occurrence_leaves_a_row_and_plants_the_next_one(arena: Arena, owner: Owner) -> None:
     new = arena.recurring()
     await arena.insert(new)
