@@ -38,6 +38,21 @@ async def test_a_retry_replaces_the_timer_and_raises_gen(arena: Arena, owner: Ow
         arena.clock.step_ms(700)
 
 
+@pytest.mark.pitfall(79)
+@pytest.mark.parametrize("begun", [False, True])
+async def test_a_run_that_is_handed_back_keeps_a_record_of_what_had_begun(
+    arena: Arena, owner: Owner, begun: bool
+) -> None:
+    new = await inserted(arena)
+    held = await owner.win(new)
+    if begun:
+        await owner.renew(held, mark_running=1)
+    await owner.retry_later(held, **UNSTARTED)
+    run = await arena.run(new)
+    assert run.attempt == 0, "it uses no attempt up"
+    assert [(a.attempt, a.fence, a.outcome) for a in run.attempts] == [(1, held.fence, "unstarted")] * begun
+
+
 async def test_an_older_timer_never_starts_a_row_that_waits_for_another(arena: Arena, owner: Owner) -> None:
     new = await inserted(arena)
     second = await owner.retry_later(await owner.win(new))

@@ -117,7 +117,8 @@ class CompletionTransaction:
     def _record(self, row: LedgerRow, end: Completion, note: AttemptNote) -> None:
         outcome = OutcomeClass(end.outcome)
         long = end.started_ms > 0 and end.finished_ms - end.started_ms > LONG_MS
-        if outcome not in _FAILURES and not long:
+        interrupted = outcome is OutcomeClass.UNSTARTED and row.run.state is RunState.RUNNING
+        if outcome not in _FAILURES and not long and not interrupted:
             return
         row.attempts.append(
             AttemptRecord(

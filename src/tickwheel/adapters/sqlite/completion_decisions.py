@@ -154,7 +154,8 @@ class Endings:
 
     def _record(self, end: Completion, row: Row, note: AttemptNote) -> None:
         long = end.started_ms > 0 and end.finished_ms - end.started_ms > LONG_MS
-        if OutcomeClass(end.outcome) not in _FAILURES and not long:
+        interrupted = end.outcome == OutcomeClass.UNSTARTED and row.state == RunState.RUNNING
+        if OutcomeClass(end.outcome) not in _FAILURES and not long and not interrupted:
             return
         self._add(
             "record_attempts",
