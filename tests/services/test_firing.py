@@ -4,6 +4,7 @@ from tickwheel.domain.job import Lane, Overlap
 from tickwheel.domain.outcome import OK, Outcome, OutcomeClass
 from tickwheel.domain.run import RunState, SkipReason
 from tickwheel.ports.events import RunsUnserved
+from tickwheel.ports.executor import Work
 from tickwheel.services.scheduler import SchedulerSettings
 
 from .world import FAILED, REFUSED, World, lateness_ms
@@ -201,4 +202,22 @@ async def test_runs_that_wait_for_a_slot_are_not_taken_for_lost() -> None:
     await world.add(scheduler, *(world.job(in_ms=100) for _ in range(10)))
     await world.clock.advance(60_000)
     assert len(scheduler.ready) == 9
+    await scheduler.drain(0)
+
+
+async def test_a_flood_that_fills_every_claim_batch_holds_up_neither_low_runs_nor_handlers() -> None:
+    world = World(settings=SchedulerSettings(webhook_slots=4_000, handler_slots=100))
+    begun: list[bytes] = []
+
+    def begin(work: Work) -> Outcome:
+        begun.append(work.job_id)
+        return OK
+
+    world.behave = begin
+    low, handler = world.job(lane=Lane.LOW), world.job(handler="h")
+    await world.add(None, *(world.job() for _ in range(4_000)), low, handler)
+    scheduler = await world.start()
+    await world.clock.advance(1_000)
+    assert len(begun) == 4_002
+    assert max(begun.index(new.job.job_id) for new in (low, handler)) < 1_100
     await scheduler.drain(0)

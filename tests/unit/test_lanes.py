@@ -99,3 +99,12 @@ def test_without_reservations_a_lane_that_has_waited_long_goes_first() -> None:
     now_ms = 1_000_000
     order = LaneSlots(2).order([now_ms - 5, None, now_ms - 10, now_ms - AGING_MS - 1], now_ms)
     assert order == [LOW, CRITICAL, DEFAULT]
+
+
+def test_reserved_slots_are_told_apart_from_shared_ones() -> None:
+    slots = LaneSlots(100)
+    assert [slots.kept(lane) for lane in Lane] == [24, 12, 0, 4]
+    slots.take(Lane.LOW, 76)
+    assert [slots.kept(lane) for lane in Lane] == [24, 12, 0, 0]
+    slots.take(Lane.CRITICAL, 20)
+    assert [slots.kept(lane) for lane in Lane] == [4, 4, 0, 0]

@@ -45,19 +45,28 @@ class LaneSlots:
 
     def free(self, lane: int) -> int:
         """How many more runs of `lane` may start now."""
+        kept, shared_left = self._left()
+        return max(0, kept[lane] + shared_left)
+
+    def kept(self, lane: int) -> int:
+        """How many of those slots are reserved ones."""
+        kept, shared_left = self._left()
+        return max(0, kept[lane] + min(0, shared_left))
+
+    def _left(self) -> tuple[tuple[int, int, int, int], int]:
         critical, high, default, low = self.used
         critical_over = max(0, critical - self._critical)
         high_left = max(0, self._high - high - critical_over)
         high_over = max(0, high + critical_over - self._high)
         low_over = max(0, low - self._low)
         shared_left = self._shared - high_over - default - low_over
-        own = (
+        kept = (
             max(0, self._critical - critical) + high_left,
             high_left,
             0,
             max(0, self._low - low),
         )
-        return max(0, own[lane] + shared_left)
+        return kept, shared_left
 
     def take(self, lane: int, count: int) -> None:
         """Hold `count` more slots for `lane`; the caller has asked `free` before."""

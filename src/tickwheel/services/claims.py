@@ -31,6 +31,8 @@ from tickwheel.services.starts import Starter
 from tickwheel.services.tokens import Tokens
 
 BATCH_TIMERS: Final = 512
+LANE_SHARE: Final = 32
+"""So many of a batch may be of one lane whatever waits in the others, if it has slots of its own."""
 
 
 class Claims:
@@ -65,7 +67,7 @@ class Claims:
         self.idle.set()
         # Per run: tokens of its claims whose fate is unknown. (A token is unique in its shard only.)
         self._unknown: dict[tuple[bytes, int], set[int]] = {}
-        self._stopped = False
+        self._stopped = self._turn = False
 
     def wake(self) -> None:
         """Something is due, or a slot is free."""
@@ -90,17 +92,24 @@ class Claims:
                 self.idle.set()
 
     def _collect(self) -> Rows | None:
-        """Take timers for which slots are free, highest lane first, and hold those slots."""
-        now_ms, taken, room = self._clock.now_ms(), [], BATCH_TIMERS
-        for kind, pool in enumerate(self._pools):
-            for lane in pool.slots.order(self._ready.oldest_due_ms(kind), now_ms):
-                limit = min(room, pool.slots.free(lane))
-                if limit <= 0:
-                    continue
-                timers = self._ready.take(kind, lane, limit)
-                pool.slots.take(lane, len(timers))
-                room -= len(timers)
-                taken.append(timers)
+        """Take timers for which slots are free, highest lane first, and hold those slots.
+
+        A batch has less room than there may be slots. So each lane takes a few into its own slots first, and the
+        kinds begin in turn: a flood in one lane or kind fills no batch alone for long.
+        """
+        now_ms, taken, room = self._clock.now_ms(), list[Rows](), BATCH_TIMERS
+        kinds = sorted(range(len(self._pools)), reverse=self._turn)
+        self._turn = not self._turn
+        for own in (True, False):
+            for kind in kinds:
+                slots = self._pools[kind].slots
+                for lane in slots.order(self._ready.oldest_due_ms(kind), now_ms):
+                    limit = min(LANE_SHARE, slots.kept(lane)) if own else slots.free(lane)
+                    timers = self._ready.take(kind, lane, min(room, limit))
+                    slots.take(lane, len(timers))
+                    room -= len(timers)
+                    if len(timers):
+                        taken.append(timers)
         if not taken:
             return None
         return taken[0] if len(taken) == 1 else np.concatenate(taken)
