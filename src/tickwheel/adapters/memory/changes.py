@@ -5,21 +5,15 @@ Nothing can come between the look at the job and the write, for neither awaits a
 """
 
 from collections.abc import Callable
-from typing import Final
 
 from msgspec.structs import replace
 
 from tickwheel.adapters.memory.tables import LedgerRow, Tables
 from tickwheel.adapters.memory.views import job_view, live_run
 from tickwheel.domain.job import Job, JobState
-from tickwheel.domain.run import TERMINAL, TRANSITIONS, Cause, IllegalTransition, RunState
+from tickwheel.domain.ledger_moves import CHANGE_MOVES
+from tickwheel.domain.run import TERMINAL, IllegalTransition, RunState
 from tickwheel.ports.store import Change, Changed, FirstTimer, JobView, LedgerWrite, NewJob, Run
-
-_CAUSES: Final = (Cause.CANCEL, Cause.SKIP, Cause.PAUSE, Cause.RESUME, Cause.REDRIVE)
-_ALLOWED: Final = frozenset(
-    {move for cause in _CAUSES for move in TRANSITIONS[cause]} | {(None, RunState.SCHEDULED)}
-)
-"""What people and policies may do to a run; (none, SCHEDULED) is an occurrence settled by an edit."""
 
 
 def change_job(
@@ -117,7 +111,7 @@ def _check(tables: Tables, job_id: bytes, change: Change) -> None:
         states.update(dict.fromkeys(_open_instants(tables, job_id), RunState.CANCELLED))
     for write in change.runs:
         source = states.get(write.scheduled_ms)
-        if (source, write.state) not in _ALLOWED:
+        if (source, write.state) not in CHANGE_MOVES:
             word = "none" if source is None else source.name
             raise IllegalTransition(f"a change may not move a run from {word} to {write.state.name}")
         if (write.state is RunState.SCHEDULED) is not (write.follow_up_ms is not None):

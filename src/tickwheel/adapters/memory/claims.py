@@ -7,7 +7,6 @@ crashes after the commit; the timer of 11:00 is there. Had it been inserted afte
 """
 
 from collections.abc import Iterable
-from typing import Final, NamedTuple
 
 from msgspec.structs import replace
 
@@ -15,43 +14,9 @@ from tickwheel.adapters.memory.tables import LedgerRow, Tables, TimerKey
 from tickwheel.domain.columns import CLAIMED, ClaimAction, ClaimVerdict, OverlapCode, Rows, empty
 from tickwheel.domain.ids import shard_of
 from tickwheel.domain.job import Job, JobState, Lane
+from tickwheel.domain.ledger_moves import RECHECK_MS, Claim, Claimed
 from tickwheel.domain.run import FENCE_SEQUENCE_BITS, IN_FLIGHT, TERMINAL, RunState, SkipReason
 from tickwheel.ports.store import FirstTimer, Run
-
-RECHECK_MS: Final = 1_000
-"""How often a buffered run looks whether its turn has come."""
-
-
-class Claim(NamedTuple):
-    """A CLAIM row, field by field."""
-
-    due_ms: int
-    job_id: bytes
-    scheduled_ms: int
-    gen: int
-    flags: int
-    action: int
-    reason: int
-    overlap: int
-    max_attempts: int
-    fence: int
-    next_ms: int
-
-    @property
-    def follow_up(self) -> int:
-        """The `runs.gen` that this timer stands for; 0 for a first timer."""
-        return max(0, -self.gen)
-
-
-class Answer(NamedTuple):
-    """A CLAIMED row, field by field."""
-
-    verdict: ClaimVerdict
-    attempt: int = 0
-    lost_count: int = 0
-    version: int = 0
-    fence: int = 0
-    lease_ms: int = 0
 
 
 class ClaimTransaction:
@@ -71,12 +36,12 @@ class ClaimTransaction:
             answers[number] = self._claim(claims[number])
         return answers
 
-    def _claim(self, claim: Claim) -> Answer:
+    def _claim(self, claim: Claim) -> Claimed:
         epoch = self._epochs[shard_of(claim.job_id)]
         if self._worker is None or claim.fence >> FENCE_SEQUENCE_BITS != epoch:
-            return Answer(ClaimVerdict.DEPOSED)
+            return Claimed(ClaimVerdict.DEPOSED)
         if claim.due_ms > self._now_ms:
-            return Answer(ClaimVerdict.NOT_DUE)
+            return Claimed(ClaimVerdict.NOT_DUE)
         job = self._tables.jobs.get(claim.job_id)
         row = self._tables.ledger.get((claim.job_id, claim.scheduled_ms))
         if job is None:
@@ -85,17 +50,17 @@ class ClaimTransaction:
             return self._claim_row(claim, job, row)
         return self._claim_first(claim, job)
 
-    def _resolved(self, claim: Claim) -> Answer:
+    def _resolved(self, claim: Claim) -> Claimed:
         self._tables.drop_timer(TimerKey(claim.due_ms, claim.job_id, claim.scheduled_ms, claim.gen))
-        return Answer(ClaimVerdict.RESOLVED)
+        return Claimed(ClaimVerdict.RESOLVED)
 
-    def _claim_row(self, claim: Claim, job: Job, row: LedgerRow) -> Answer:
+    def _claim_row(self, claim: Claim, job: Job, row: LedgerRow) -> Claimed:
         run = row.run
         if run.gen != claim.follow_up:
             return self._resolved(claim)
         if run.state in IN_FLIGHT:
             mine = run.fence == claim.fence  # the same claim again, after its answer was lost
-            return Answer(
+            return Claimed(
                 ClaimVerdict.WON if mine else ClaimVerdict.IN_FLIGHT,
                 row.attempt_in_flight,
                 run.lost_count,
@@ -107,10 +72,10 @@ class ClaimTransaction:
             return self._claim_waiting(claim, job, row)
         return self._resolved(claim)
 
-    def _claim_waiting(self, claim: Claim, job: Job, row: LedgerRow) -> Answer:
+    def _claim_waiting(self, claim: Claim, job: Job, row: LedgerRow) -> Claimed:
         run = row.run
         if claim.fence <= run.fence:
-            return Answer(ClaimVerdict.UNRESOLVED, version=job.version, fence=run.fence)
+            return Claimed(ClaimVerdict.UNRESOLVED, version=job.version, fence=run.fence)
         begun = run.fence > 0
         if claim.action == ClaimAction.SKIP and not begun:
             return self._skip(claim, job, row, SkipReason(claim.reason))
@@ -120,7 +85,7 @@ class ClaimTransaction:
             return self._buffer(claim, job, row)
         return self._win(claim, job, row)
 
-    def _claim_first(self, claim: Claim, job: Job) -> Answer:
+    def _claim_first(self, claim: Claim, job: Job) -> Claimed:
         gone = job.state in (JobState.CANCELLED, JobState.DELETED)
         edited = job.recurring and (job.state is not JobState.ACTIVE or job.version != claim.gen)
         if claim.gen < 0 or gone or edited:
@@ -161,7 +126,7 @@ class ClaimTransaction:
         else:
             self._tables.put_job(replace(job, state=JobState.COMPLETED))
 
-    def _win(self, claim: Claim, job: Job, row: LedgerRow) -> Answer:
+    def _win(self, claim: Claim, job: Job, row: LedgerRow) -> Claimed:
         run = row.run
         attempt = run.attempt + 1
         row.last = attempt >= claim.max_attempts
@@ -178,22 +143,22 @@ class ClaimTransaction:
                 retry_ms=None,
             ),
         )
-        return Answer(ClaimVerdict.WON, attempt, run.lost_count, job.version, claim.fence, self._lease_ms)
+        return Claimed(ClaimVerdict.WON, attempt, run.lost_count, job.version, claim.fence, self._lease_ms)
 
-    def _skip(self, claim: Claim, job: Job, row: LedgerRow, reason: SkipReason) -> Answer:
+    def _skip(self, claim: Claim, job: Job, row: LedgerRow, reason: SkipReason) -> Claimed:
         self._tables.drop_timers_of_run(claim.job_id, claim.scheduled_ms)
         skipped = replace(
             row.run, state=RunState.SKIPPED, skip_reason=reason, finished_ms=self._now_ms, retry_ms=None
         )
         self._tables.put_run(row, skipped)
-        return Answer(ClaimVerdict.SKIPPED, version=job.version)
+        return Claimed(ClaimVerdict.SKIPPED, version=job.version)
 
-    def _buffer(self, claim: Claim, job: Job, row: LedgerRow) -> Answer:
+    def _buffer(self, claim: Claim, job: Job, row: LedgerRow) -> Claimed:
         due_ms, gen = self._now_ms + RECHECK_MS, row.run.gen + 1
         self._tables.drop_timers_of_run(claim.job_id, claim.scheduled_ms)
         self._tables.put_run(row, replace(row.run, state=RunState.SCHEDULED, gen=gen, retry_ms=due_ms))
         self._tables.put_timer(job, FirstTimer(due_ms, claim.scheduled_ms, -gen), self._now_ms, row.run.lane)
-        return Answer(ClaimVerdict.BUFFERED, version=job.version, lease_ms=due_ms)
+        return Claimed(ClaimVerdict.BUFFERED, version=job.version, lease_ms=due_ms)
 
     def _open_runs(self, job_id: bytes) -> Iterable[Run]:
         rows = self._tables.runs_of.get(job_id, {}).values()

@@ -6,48 +6,19 @@ row's any more, so the report is stale, whichever of the two reports comes first
 """
 
 from collections.abc import Mapping
-from typing import Final, NamedTuple
+from typing import Final
 
 import numpy as np
 from msgspec.structs import replace
 
 from tickwheel.adapters.memory.tables import LedgerRow, Letter, Tables
 from tickwheel.domain.columns import TIMER, Bools, CompletionCause, Rows, empty
+from tickwheel.domain.ledger_moves import CAP_REASON, REPEATABLE, UNSTARTED_LIMIT, Completion, instant
 from tickwheel.domain.outcome import OutcomeClass
-from tickwheel.domain.run import IN_FLIGHT, TRANSITIONS, Cause, RunState
+from tickwheel.domain.run import IN_FLIGHT, RunState
 from tickwheel.ports.store import AttemptNote, AttemptRecord, Completed, FirstTimer
 
-UNSTARTED_LIMIT: Final = 20
-"""Returns without a start that are free; from then on each uses an attempt up."""
-LONG_MS: Final = 10_000
-"""An attempt that ran longer than this is recorded though it succeeded."""
-CAP_REASON: Final = f"handed back without a start more than {UNSTARTED_LIMIT} times"
-
-_FAILURES: Final = frozenset(
-    {OutcomeClass.RETRYABLE, OutcomeClass.PERMANENT, OutcomeClass.TIMEOUT, OutcomeClass.LOST}
-)
-_ENDS: Final = frozenset({RunState.SUCCEEDED, RunState.FAILED, RunState.CANCELLED, RunState.SCHEDULED})
 _NO_NOTE: Final = AttemptNote(None, None)
-
-
-class Completion(NamedTuple):
-    """A COMPLETION row, field by field."""
-
-    due_ms: int
-    job_id: bytes
-    scheduled_ms: int
-    gen: int
-    flags: int
-    fence: int
-    state: int
-    cause: int
-    outcome: int
-    http_status: int
-    attempt: int
-    lost_count: int
-    started_ms: int
-    finished_ms: int
-    retry_ms: int
 
 
 class CompletionTransaction:
@@ -79,7 +50,7 @@ class CompletionTransaction:
         counted = self._settle_attempt(row, end)
         if end.state != RunState.SCHEDULED:
             self._finish(row, end, RunState(end.state), note.error)
-        elif counted and row.last and _hands_back(row, end):
+        elif counted and row.last and end.hands_back(row.run.state, row.last):
             self._finish(row, end, RunState.FAILED, note.error or CAP_REASON)
         else:
             self._wait_again(row, end, note.error)
@@ -87,7 +58,7 @@ class CompletionTransaction:
 
     def _is_repeat(self, row: LedgerRow, end: Completion) -> bool:
         """Whether the row shows just what this completion asks for: its first answer was lost."""
-        if row.run.state != end.state or row.run.state not in _ENDS:
+        if row.run.state != end.state or row.run.state not in REPEATABLE:
             return False
         if row.run.state is RunState.SCHEDULED:
             if row.run.retry_ms != end.retry_ms:
@@ -96,38 +67,35 @@ class CompletionTransaction:
         return True
 
     def _cause_holds(self, row: LedgerRow, end: Completion) -> bool:
-        run, state = row.run, RunState(end.state)
+        run = row.run
         if end.cause == CompletionCause.REAPER and (run.lease_ms or 0) > self._now_ms:
             return False
         if end.cause == CompletionCause.DEAD_OWNER and run.worker == self._worker:
             return False
-        return (run.state, state) in TRANSITIONS[_move(end, state)]
+        return end.may_move(run.state)
 
     def _settle_attempt(self, row: LedgerRow, end: Completion) -> bool:
         """Write how many attempts are used up; True if this one was."""
         number, counted = row.attempt_in_flight, True
         if end.outcome == OutcomeClass.SNOOZE:
             counted = False
-        elif _hands_back(row, end):
+        elif end.hands_back(row.run.state, row.last):
             row.unstarted_count += 1
             counted = row.unstarted_count > UNSTARTED_LIMIT
         row.run = replace(row.run, attempt=number if counted else number - 1)
         return counted
 
     def _record(self, row: LedgerRow, end: Completion, note: AttemptNote) -> None:
-        outcome = OutcomeClass(end.outcome)
-        long = end.started_ms > 0 and end.finished_ms - end.started_ms > LONG_MS
-        interrupted = outcome is OutcomeClass.UNSTARTED and row.run.state is RunState.RUNNING
-        if outcome not in _FAILURES and not long and not interrupted:
+        if not end.is_recorded(row.run.state):
             return
         row.attempts.append(
             AttemptRecord(
                 attempt=row.attempt_in_flight,
                 fence=end.fence,
                 worker=row.run.worker or "",
-                started_ms=_instant(end.started_ms) or row.run.started_ms,
-                finished_ms=_instant(end.finished_ms) or self._now_ms,
-                outcome=outcome.name.lower(),
+                started_ms=instant(end.started_ms) or row.run.started_ms,
+                finished_ms=instant(end.finished_ms) or self._now_ms,
+                outcome=OutcomeClass(end.outcome).name.lower(),
                 http_status=end.http_status,
                 error=note.error,
                 excerpt=note.excerpt,
@@ -136,7 +104,7 @@ class CompletionTransaction:
 
     def _finish(self, row: LedgerRow, end: Completion, state: RunState, error: str | None) -> None:
         run, key = row.run, (end.job_id, end.scheduled_ms)
-        finished_ms = _instant(end.finished_ms) or self._now_ms
+        finished_ms = instant(end.finished_ms) or self._now_ms
         self._tables.drop_timers_of_run(*key)
         self._tables.put_run(
             row,
@@ -144,7 +112,7 @@ class CompletionTransaction:
                 run,
                 state=state,
                 lost_count=end.lost_count,
-                started_ms=_instant(end.started_ms) or run.started_ms,
+                started_ms=instant(end.started_ms) or run.started_ms,
                 finished_ms=finished_ms,
                 lease_ms=None,
                 http_status=end.http_status,
@@ -185,26 +153,6 @@ class CompletionTransaction:
                 self._follow_ups.append((key.due_ms, key.job_id, key.scheduled_ms, key.gen, flags))
 
 
-def _hands_back(row: LedgerRow, end: Completion) -> bool:
-    """Whether the attempt had not begun: it says so, or it is a last one that was lost before RUNNING."""
-    lost = end.cause in (CompletionCause.REAPER, CompletionCause.DEAD_OWNER)
-    return end.cause == CompletionCause.UNSTARTED or (lost and row.last and row.run.state is not RunState.RUNNING)
-
-
-def _move(end: Completion, state: RunState) -> Cause:
-    if end.cause == CompletionCause.UNSTARTED:
-        return Cause.UNSTARTED
-    if end.cause in (CompletionCause.REAPER, CompletionCause.DEAD_OWNER):
-        return Cause.REAP
-    if state is RunState.CANCELLED:
-        return Cause.CANCEL
-    return Cause.RETRY if state is RunState.SCHEDULED else Cause.COMPLETE
-
-
-def _instant(value_ms: int) -> int | None:
-    return value_ms if value_ms > 0 else None
-
-
 def renew(tables: Tables, batch: Rows) -> Bools:
     """Apply RENEWAL rows whose token still holds its run."""
     held: Bools = np.zeros(len(batch), dtype=np.bool_)
@@ -220,7 +168,7 @@ def renew(tables: Tables, batch: Rows) -> Bools:
                 run,
                 state=RunState.RUNNING if mark_running else run.state,
                 attempt=row.attempt_in_flight if mark_running else run.attempt,
-                started_ms=_instant(started_ms) or run.started_ms,
+                started_ms=instant(started_ms) or run.started_ms,
                 lease_ms=lease_ms,
                 beat_ms=beat_ms,
             ),

@@ -15,7 +15,8 @@ from tickwheel.adapters.sqlite.runs import find_row
 from tickwheel.adapters.sqlite.statements import load_statements
 from tickwheel.adapters.sqlite.views import Live, find_job, find_named, live_run, read_live, read_views
 from tickwheel.domain.job import Job
-from tickwheel.domain.run import TERMINAL, TRANSITIONS, Cause, IllegalTransition, RunState
+from tickwheel.domain.ledger_moves import CHANGE_MOVES
+from tickwheel.domain.run import TERMINAL, IllegalTransition, RunState
 from tickwheel.ports.store import (
     Change,
     Changed,
@@ -29,12 +30,6 @@ from tickwheel.ports.store import (
 
 SQL: Final = load_statements("change")
 CLAIM_SQL: Final = load_statements("claim")
-
-_CAUSES: Final = (Cause.CANCEL, Cause.SKIP, Cause.PAUSE, Cause.RESUME, Cause.REDRIVE)
-_ALLOWED: Final = frozenset(
-    {move for cause in _CAUSES for move in TRANSITIONS[cause]} | {(None, RunState.SCHEDULED)}
-)
-"""What people and policies may do to a run; (none, SCHEDULED) is an occurrence settled by an edit."""
 
 
 def change_job(
@@ -118,7 +113,7 @@ class _Application:
                 source = None if stored is None else RunState(stored[0])
             else:
                 source = states[write.scheduled_ms]
-            if (source, write.state) not in _ALLOWED:
+            if (source, write.state) not in CHANGE_MOVES:
                 word = "none" if source is None else source.name
                 raise IllegalTransition(f"a change may not move a run from {word} to {write.state.name}")
             if (write.state is RunState.SCHEDULED) is not (write.follow_up_ms is not None):

@@ -15,34 +15,11 @@ from tickwheel.adapters.sqlite.connection import Session
 from tickwheel.adapters.sqlite.statements import load_statements
 from tickwheel.domain.columns import CLAIMED, ClaimAction, ClaimVerdict, OverlapCode, Rows, empty
 from tickwheel.domain.job import JobState
+from tickwheel.domain.ledger_moves import RECHECK_MS, Claim, Claimed
 from tickwheel.domain.run import IN_FLIGHT, RunState, SkipReason
 
 SQL: Final = load_statements("claim")
-RECHECK_MS: Final = 1_000
-"""How often a buffered run looks whether its turn has come."""
-
 _GONE: Final = (JobState.CANCELLED, JobState.DELETED)
-
-
-class Claim(NamedTuple):
-    """A CLAIM row, field by field."""
-
-    due_ms: int
-    job_id: bytes
-    scheduled_ms: int
-    gen: int
-    flags: int
-    action: int
-    reason: int
-    overlap: int
-    max_attempts: int
-    fence: int
-    next_ms: int
-
-    @property
-    def follow_up(self) -> int:
-        """The `runs.gen` that this timer stands for; 0 for a first timer."""
-        return max(0, -self.gen)
 
 
 class Seen(NamedTuple):
@@ -60,17 +37,6 @@ class Seen(NamedTuple):
     lost_count: int
     lease_ms: int | None
     armed_ms: int | None
-
-
-class Answer(NamedTuple):
-    """A CLAIMED row, field by field."""
-
-    verdict: ClaimVerdict
-    attempt: int = 0
-    lost_count: int = 0
-    version: int = 0
-    fence: int = 0
-    lease_ms: int = 0
 
 
 class Open(NamedTuple):
@@ -141,18 +107,18 @@ class Decisions:
                 found.setdefault(bytes.fromhex(job_id), {})[scheduled_ms] = Open(state, fence)
         return found
 
-    def _claim(self, claim: Claim, seen: Seen) -> Answer:
+    def _claim(self, claim: Claim, seen: Seen) -> Claimed:
         if seen.job_state is None:
             return self._resolved(claim)
         if seen.run_state is not None:
             return self._claim_row(claim, seen)
         return self._claim_first(claim, seen)
 
-    def _resolved(self, claim: Claim) -> Answer:
+    def _resolved(self, claim: Claim) -> Claimed:
         self._drop_timer(claim)
-        return Answer(ClaimVerdict.RESOLVED)
+        return Claimed(ClaimVerdict.RESOLVED)
 
-    def _claim_row(self, claim: Claim, seen: Seen) -> Answer:
+    def _claim_row(self, claim: Claim, seen: Seen) -> Claimed:
         if seen.run_gen != claim.follow_up:
             return self._resolved(claim)
         if seen.run_state in IN_FLIGHT:
@@ -161,16 +127,16 @@ class Decisions:
             return self._claim_waiting(claim, seen)
         return self._resolved(claim)
 
-    def _claim_in_flight(self, claim: Claim, seen: Seen) -> Answer:
+    def _claim_in_flight(self, claim: Claim, seen: Seen) -> Claimed:
         started = not seen.last or seen.run_state == RunState.RUNNING
         attempt = seen.attempt if started else seen.attempt + 1
         mine = seen.run_fence == claim.fence  # the same claim again, after its answer was lost
         verdict = ClaimVerdict.WON if mine else ClaimVerdict.IN_FLIGHT
-        return Answer(verdict, attempt, seen.lost_count, seen.version, seen.run_fence, seen.lease_ms or 0)
+        return Claimed(verdict, attempt, seen.lost_count, seen.version, seen.run_fence, seen.lease_ms or 0)
 
-    def _claim_waiting(self, claim: Claim, seen: Seen) -> Answer:
+    def _claim_waiting(self, claim: Claim, seen: Seen) -> Claimed:
         if claim.fence <= seen.run_fence:
-            return Answer(ClaimVerdict.UNRESOLVED, version=seen.version, fence=seen.run_fence)
+            return Claimed(ClaimVerdict.UNRESOLVED, version=seen.version, fence=seen.run_fence)
         begun = seen.run_fence > 0
         if claim.action == ClaimAction.SKIP and not begun:
             return self._skip_waiting(claim, seen, claim.reason)
@@ -178,14 +144,14 @@ class Decisions:
             if claim.overlap == OverlapCode.SKIP and not begun:
                 return self._skip_waiting(claim, seen, SkipReason.OVERLAP)
             due_ms = self._leave_waiting(claim, seen, RunState.SCHEDULED, SkipReason.NONE)
-            return Answer(ClaimVerdict.BUFFERED, version=seen.version, lease_ms=due_ms)
+            return Claimed(ClaimVerdict.BUFFERED, version=seen.version, lease_ms=due_ms)
         attempt, last, counted = self._attempt(claim, seen)
         self._writes.add(
             "start_waiting", claim.job_id, claim.scheduled_ms, seen.run_gen, claim.fence, counted, last
         )
         return self._won(claim, seen, attempt, last, counted)
 
-    def _claim_first(self, claim: Claim, seen: Seen) -> Answer:
+    def _claim_first(self, claim: Claim, seen: Seen) -> Claimed:
         edited = seen.recurring and (seen.job_state != JobState.ACTIVE or seen.version != claim.gen)
         if claim.gen < 0 or seen.job_state in _GONE or edited or (seen.recurring and claim.job_id in self._over):
             return self._resolved(claim)
@@ -201,7 +167,7 @@ class Decisions:
         self._plant_next(claim, seen)
         return answer
 
-    def _start_first(self, claim: Claim, seen: Seen) -> Answer:
+    def _start_first(self, claim: Claim, seen: Seen) -> Claimed:
         attempt, last, counted = self._attempt(claim, seen)
         self._insert(
             claim,
@@ -216,23 +182,23 @@ class Decisions:
         )
         return self._won(claim, seen, attempt, last, counted)
 
-    def _skip_first(self, claim: Claim, seen: Seen, reason: int) -> Answer:
+    def _skip_first(self, claim: Claim, seen: Seen, reason: int) -> Claimed:
         self._drop_timer(claim)
         self._insert(claim, seen, state=RunState.SKIPPED, skip_reason=reason, finished_ms=self._now_ms)
         self._remember(claim, seen, RunState.SKIPPED)
-        return Answer(ClaimVerdict.SKIPPED, version=seen.version)
+        return Claimed(ClaimVerdict.SKIPPED, version=seen.version)
 
-    def _buffer_first(self, claim: Claim, seen: Seen) -> Answer:
+    def _buffer_first(self, claim: Claim, seen: Seen) -> Claimed:
         due_ms = self._now_ms + RECHECK_MS
         self._drop_timer(claim)
         self._insert(claim, seen, state=RunState.SCHEDULED, gen=1, due_ms=due_ms, timer_gen=-1)
         self._writes.add("insert_timers", claim.job_id, due_ms, claim.scheduled_ms, -1, claim.flags)
         self._remember(claim, seen, RunState.SCHEDULED, run_gen=1)
-        return Answer(ClaimVerdict.BUFFERED, version=seen.version, lease_ms=due_ms)
+        return Claimed(ClaimVerdict.BUFFERED, version=seen.version, lease_ms=due_ms)
 
-    def _skip_waiting(self, claim: Claim, seen: Seen, reason: int) -> Answer:
+    def _skip_waiting(self, claim: Claim, seen: Seen, reason: int) -> Claimed:
         self._leave_waiting(claim, seen, RunState.SKIPPED, reason)
-        return Answer(ClaimVerdict.SKIPPED, version=seen.version)
+        return Claimed(ClaimVerdict.SKIPPED, version=seen.version)
 
     def _leave_waiting(self, claim: Claim, seen: Seen, state: RunState, reason: int) -> int:
         """Skip a waiting run, or let it wait on; the table's trigger moves its timer."""
@@ -253,7 +219,7 @@ class Decisions:
         self._remember(claim, seen, state, run_gen=gen)
         return due_ms
 
-    def _won(self, claim: Claim, seen: Seen, attempt: int, last: int, counted: int) -> Answer:
+    def _won(self, claim: Claim, seen: Seen, attempt: int, last: int, counted: int) -> Claimed:
         self._remember(
             claim,
             seen._replace(last=last, attempt=counted, lease_ms=self._lease_ms),
@@ -261,7 +227,7 @@ class Decisions:
             run_gen=claim.follow_up,
             run_fence=claim.fence,
         )
-        return Answer(ClaimVerdict.WON, attempt, seen.lost_count or 0, seen.version, claim.fence, self._lease_ms)
+        return Claimed(ClaimVerdict.WON, attempt, seen.lost_count or 0, seen.version, claim.fence, self._lease_ms)
 
     def _attempt(self, claim: Claim, seen: Seen) -> tuple[int, int, int]:
         """The attempt that a start begins, whether it is the last one, and how many are used up with it."""

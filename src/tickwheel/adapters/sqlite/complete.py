@@ -13,10 +13,11 @@ from typing import Final
 import numpy as np
 
 from tickwheel.adapters.sqlite.codec import pack_columns, pack_id_column
-from tickwheel.adapters.sqlite.completion_decisions import LONG_MS, Endings
+from tickwheel.adapters.sqlite.completion_decisions import Endings
 from tickwheel.adapters.sqlite.connection import Session
 from tickwheel.adapters.sqlite.statements import load_statements
 from tickwheel.domain.columns import TIMER, Bools, CompletionCause, Rows, empty
+from tickwheel.domain.ledger_moves import LONG_MS
 from tickwheel.domain.outcome import OutcomeClass
 from tickwheel.domain.run import RunState
 from tickwheel.ports.store import AttemptNote, Completed

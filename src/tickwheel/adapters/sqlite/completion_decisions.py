@@ -15,43 +15,13 @@ from tickwheel.adapters.sqlite.codec import pack_ids, pack_rows
 from tickwheel.adapters.sqlite.connection import Session
 from tickwheel.adapters.sqlite.statements import load_statements
 from tickwheel.domain.columns import TIMER, Bools, CompletionCause, Rows, empty
+from tickwheel.domain.ledger_moves import CAP_REASON, REPEATABLE, UNSTARTED_LIMIT, Completion, instant
 from tickwheel.domain.outcome import OutcomeClass
-from tickwheel.domain.run import IN_FLIGHT, TRANSITIONS, Cause, RunState
+from tickwheel.domain.run import IN_FLIGHT, RunState
 from tickwheel.ports.store import AttemptNote, Completed
 
 SQL: Final = load_statements("complete")
-UNSTARTED_LIMIT: Final = 20
-"""Returns without a start that are free; from then on each uses an attempt up."""
-LONG_MS: Final = 10_000
-"""An attempt that ran longer than this is recorded though it succeeded."""
-CAP_REASON: Final = f"handed back without a start more than {UNSTARTED_LIMIT} times"
-
-_FAILURES: Final = frozenset(
-    {OutcomeClass.RETRYABLE, OutcomeClass.PERMANENT, OutcomeClass.TIMEOUT, OutcomeClass.LOST}
-)
-_ENDS: Final = (RunState.SUCCEEDED, RunState.FAILED, RunState.CANCELLED, RunState.SCHEDULED)
-_REAPS: Final = (CompletionCause.REAPER, CompletionCause.DEAD_OWNER)
 _NO_NOTE: Final = AttemptNote(None, None)
-
-
-class Completion(NamedTuple):
-    """A COMPLETION row, field by field."""
-
-    due_ms: int
-    job_id: bytes
-    scheduled_ms: int
-    gen: int
-    flags: int
-    fence: int
-    state: int
-    cause: int
-    outcome: int
-    http_status: int
-    attempt: int
-    lost_count: int
-    started_ms: int
-    finished_ms: int
-    retry_ms: int
 
 
 class Row(NamedTuple):
@@ -124,7 +94,7 @@ class Endings:
         if not self._cause_holds(end, row):
             return None
         self._record(end, row, note)
-        returned = _hands_back(end, row)
+        returned = end.hands_back(row.state, bool(row.last))
         unstarted_count = row.unstarted_count + (returned and end.outcome != OutcomeClass.SNOOZE)
         attempt = row.attempt_in_flight
         counted = end.outcome != OutcomeClass.SNOOZE and (not returned or unstarted_count > UNSTARTED_LIMIT)
@@ -136,7 +106,7 @@ class Endings:
         return self._wait_again(end, row, note.error)
 
     def _is_repeat(self, end: Completion, row: Row) -> bool:
-        if row.state != end.state or row.state not in _ENDS:
+        if row.state != end.state or row.state not in REPEATABLE:
             return False
         if row.state == RunState.SCHEDULED:
             if row.due_ms != end.retry_ms:
@@ -149,13 +119,10 @@ class Endings:
             return False
         if end.cause == CompletionCause.DEAD_OWNER and row.worker == self._worker:
             return False
-        state = RunState(end.state)
-        return (RunState(row.state), state) in TRANSITIONS[_move(end, state)]
+        return end.may_move(RunState(row.state))
 
     def _record(self, end: Completion, row: Row, note: AttemptNote) -> None:
-        long = end.started_ms > 0 and end.finished_ms - end.started_ms > LONG_MS
-        interrupted = end.outcome == OutcomeClass.UNSTARTED and row.state == RunState.RUNNING
-        if OutcomeClass(end.outcome) not in _FAILURES and not long and not interrupted:
+        if not end.is_recorded(row.state):
             return
         self._add(
             "record_attempts",
@@ -163,8 +130,8 @@ class Endings:
             end.fence,
             row.attempt_in_flight,
             row.worker,
-            _instant(end.started_ms) or row.started_ms,
-            _instant(end.finished_ms) or self._now_ms,
+            instant(end.started_ms) or row.started_ms,
+            instant(end.finished_ms) or self._now_ms,
             end.outcome,
             end.http_status,
             note.error,
@@ -172,7 +139,7 @@ class Endings:
         )
 
     def _end(self, end: Completion, row: Row, state: RunState, error: str | None) -> Row:
-        finished_ms = _instant(end.finished_ms) or self._now_ms
+        finished_ms = instant(end.finished_ms) or self._now_ms
         self._add(
             "end_runs",
             end,
@@ -181,7 +148,7 @@ class Endings:
             row.attempt,
             row.unstarted_count,
             end.lost_count,
-            _instant(end.started_ms) or row.started_ms,
+            instant(end.started_ms) or row.started_ms,
             finished_ms,
             end.http_status,
             error,
@@ -207,23 +174,3 @@ class Endings:
         )
         self._follow_ups.append((end.retry_ms, end.job_id, end.scheduled_ms, -gen, row.flags))
         return row._replace(state=RunState.SCHEDULED, gen=gen, due_ms=end.retry_ms)
-
-
-def _hands_back(end: Completion, row: Row) -> bool:
-    """Whether the attempt had not begun: it says so, or it is a last one that was lost before RUNNING."""
-    lost_early = end.cause in _REAPS and bool(row.last) and row.state != RunState.RUNNING
-    return end.cause == CompletionCause.UNSTARTED or lost_early
-
-
-def _move(end: Completion, state: RunState) -> Cause:
-    if end.cause == CompletionCause.UNSTARTED:
-        return Cause.UNSTARTED
-    if end.cause in _REAPS:
-        return Cause.REAP
-    if state is RunState.CANCELLED:
-        return Cause.CANCEL
-    return Cause.RETRY if state is RunState.SCHEDULED else Cause.COMPLETE
-
-
-def _instant(value_ms: int) -> int | None:
-    return value_ms if value_ms > 0 else None
