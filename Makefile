@@ -80,6 +80,7 @@ docs: $(DEV_STAMP) ## check links, commands and generated parts of the docs
 	@$(BIN)/python tools/http_api_page.py --check
 	@$(BIN)/python tools/cli_reference.py --check
 	@$(BIN)/python tools/settings_reference.py --check
+	@$(BIN)/python tools/fault_table.py --check
 
 .PHONY: bench-smoke
 bench-smoke: $(DEV_STAMP) ## run each benchmark once, tiny, so that none rots
@@ -113,6 +114,7 @@ fmt: $(DEV_STAMP) ## format the code and mend what lint can mend
 	@$(BIN)/python tools/http_api_page.py
 	@$(BIN)/python tools/cli_reference.py
 	@$(BIN)/python tools/settings_reference.py
+	@$(BIN)/python tools/fault_table.py
 
 .PHONY: lock
 lock: $(DEV_STAMP) ## resolve the dependencies anew into the three lock files
