@@ -124,6 +124,7 @@ async def open_node(
                 window_ms=settings.window_seconds * 1000,
                 armed_limit=settings.armed_limit,
                 webhook_slots=settings.webhook_slots,
+                webhook_host_limit=settings.webhook_host_limit,
                 handler_slots=settings.handler_slots,
                 retention_ms=settings.retention_days * 86_400_000,
             ),
@@ -198,6 +199,7 @@ def _add_gauges(metrics: Metrics, scheduler: Scheduler, clock: SystemClock) -> N
         return max(0, clock.now_ms() - min(heads)) / 1000 if heads else 0.0
 
     gauge("armed_timers", "Timers in the wheel.", lambda: len(scheduler.wheel))
+    gauge("held_timers", "Due webhooks that wait for their host.", lambda: scheduler.gate.held_count)
     gauge("parked_timers", "Due timers that are tried again after a pause.", lambda: len(scheduler.parked))
     gauge("uncommitted_completions", "Ended attempts not committed yet.", lambda: scheduler.completions.pending)
     gauge("oldest_due_seconds", "How long the oldest due timer has waited for a slot.", oldest_due_s)

@@ -162,6 +162,7 @@ class World:
         name: str = "j",
         handler: str = "",
         first_ms: int | None = None,
+        endpoint: str = "https://a.example/x",
     ) -> NewJob:
         """A job due `in_ms` from now, or by `cron` with its first occurrence at `first_ms`."""
         now_ms = self.clock.now_ms()
@@ -169,7 +170,7 @@ class World:
         target = (
             Target(type=TargetType.HANDLER, name=handler)
             if handler
-            else Target(type=TargetType.HTTP_WEBHOOK, endpoint="https://a.example/x")
+            else Target(type=TargetType.HTTP_WEBHOOK, endpoint=endpoint)
         )
         spec = Spec(
             target=target,

@@ -28,10 +28,14 @@ class LaneSlots:
     """Counts who holds what; the caller asks `free`, then `take`, and gives back with `release`."""
 
     def __init__(self, capacity: int) -> None:
+        self.used = [0] * LANE_COUNT
+        self.resize(capacity)
+
+    def resize(self, capacity: int) -> None:
+        """Change the number of slots; those in use stay, so for a while there may be more in use than there are."""
         if capacity < 1:
             raise ValueError("an executor needs at least one slot")
         self.capacity = capacity
-        self.used = [0] * LANE_COUNT
         reserving = capacity >= SMALLEST_RESERVING
         self._critical = max(1, int(capacity * CRITICAL_SHARE)) if reserving else 0
         self._high = max(1, int(capacity * HIGH_SHARE)) if reserving else 0

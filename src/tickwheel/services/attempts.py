@@ -66,13 +66,14 @@ class Pool:
         randomness: Randomness,
         events: EventSink,
         on_free: Callable[[], None],
+        on_ended: Callable[[Sequence[Work | None]], None],
     ) -> None:
         self.slots = LaneSlots(capacity)
         self.inflight = InFlight(capacity)
         self.executor = build_executor(self._report)
         self._policies: list[RetryPolicy | None] = [None] * capacity
         self._completions, self._clock, self._randomness = completions, clock, randomness
-        self._events, self._on_free = events, on_free
+        self._events, self._on_free, self._on_ended = events, on_free, on_ended
 
     def start(self, won: Won) -> None:
         """Begin these attempts now; their slots were reserved before."""
@@ -155,6 +156,7 @@ class Pool:
                 self._decide_one(rows, number, slots[number], outcome, now_ms, notes)
         works = [self.inflight.works[slot] for slot in slots]
         self._free(slots, attempts)
+        self._on_ended(works)
         # An attempt that was told to stop was cancelled in the store, or lost its lease and is the reaper's: that
         # it did stop is no news to commit (a CANCELLED written for a lost lease would lose the run).
         stopped = (attempts["stopping"] != 0) & (rows["outcome"] == OutcomeClass.CANCELLED)

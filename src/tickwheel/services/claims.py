@@ -23,6 +23,7 @@ from tickwheel.ports.events import ClaimsAnswered, EventSink
 from tickwheel.ports.store import Store, WorkDefinition
 from tickwheel.services.attempts import Pool, Sent
 from tickwheel.services.completion import Completions
+from tickwheel.services.host_gate import HostGate
 from tickwheel.services.parked import Parked
 from tickwheel.services.plans import Plan, Planner
 from tickwheel.services.ready import ReadyRing, kinds_of
@@ -44,6 +45,7 @@ class Claims:
         store: Store,
         ready: ReadyRing,
         parked: Parked,
+        gate: HostGate,
         pools: Sequence[Pool],
         planner: Planner,
         starter: Starter,
@@ -57,6 +59,7 @@ class Claims:
         lease_length_ms: int,
     ) -> None:
         self._store, self._ready, self._parked, self._pools = store, ready, parked, pools
+        self._gate = gate
         self._planner, self._starter = planner, starter
         self._completions, self._reaper = completions, reaper
         self._tokens, self._worker = tokens, worker
@@ -117,6 +120,7 @@ class Claims:
     async def _claim(self, timers: Rows) -> None:
         fences: Ints = np.zeros(0, dtype=np.int64)
         answered = False
+        plan: Plan | None = None
         started: Bools = np.zeros(len(timers), dtype=np.bool_)
         try:
             if self._tokens.exhausted:
@@ -124,8 +128,9 @@ class Claims:
             works = await self._store.load_work(timers["job_id"].tolist())
             now_ms = self._clock.now_ms()
             plan = self._planner.plan(timers, works, now_ms)
-            if plan.failed or plan.unserved:
-                timers, works, plan = self._set_aside(timers, works, plan)
+            held = self._gate.admit(timers, plan.specs, plan.failed + plan.unserved)
+            if plan.failed or plan.unserved or held:
+                timers, works, plan = self._set_aside(timers, works, plan, held)
                 started = np.zeros(len(timers), dtype=np.bool_)
             if not len(timers):
                 answered = True
@@ -147,13 +152,15 @@ class Claims:
             if not answered:
                 self._ready.push_back(timers)
             self._release(timers[~started])
+            if plan is not None:
+                self._gate.give_back(timers, plan.specs, np.flatnonzero(~started).tolist())
 
     def _set_aside(
-        self, timers: Rows, works: Sequence[WorkDefinition | None], plan: Plan
+        self, timers: Rows, works: Sequence[WorkDefinition | None], plan: Plan, held: list[int]
     ) -> tuple[Rows, Sequence[WorkDefinition | None], Plan]:
-        """Park what could not be planned and forget what nobody here runs (the store has it); the rest goes on."""
+        """Park what could not be planned, forget what nobody here runs (the store has it); the rest goes on."""
         keep = np.ones(len(timers), dtype=np.bool_)
-        keep[plan.failed + plan.unserved] = False
+        keep[plan.failed + plan.unserved + held] = False
         self._parked.park(timers[plan.failed])
         self._release(timers[~keep])
         kept = np.flatnonzero(keep).tolist()

@@ -19,6 +19,7 @@ from tickwheel.domain.columns import Rows
 from tickwheel.ports.clock import Clock
 from tickwheel.ports.store import TimerStore
 from tickwheel.services.attempts import Pool
+from tickwheel.services.host_gate import HostGate
 from tickwheel.services.parked import Parked
 from tickwheel.services.ready import ReadyRing
 
@@ -27,6 +28,8 @@ OVERDUE_MS: Final = 5_000
 PAGE_TIMERS: Final = 5_000
 BUSY_TIMERS: Final = 1_000
 """With more than this waiting for slots, lateness is no sign of loss."""
+HELD_TIMERS: Final = 20_000
+"""With more than this waiting for their hosts, comparing would take longer than it is worth."""
 
 
 class SafetyNet:
@@ -38,11 +41,13 @@ class SafetyNet:
         store: TimerStore,
         ready: ReadyRing,
         parked: Parked,
+        gate: HostGate,
         pools: Sequence[Pool],
         clock: Clock,
         on_due: Callable[[], None],
     ) -> None:
         self._store, self._ready, self._parked, self._pools = store, ready, parked, pools
+        self._gate = gate
         self._clock, self._on_due = clock, on_due
         self._from_ms = 0
 
@@ -50,7 +55,7 @@ class SafetyNet:
         """Look for ever."""
         while True:
             await self._clock.sleep_ms(CHECK_MS)
-            if len(self._ready) <= BUSY_TIMERS:
+            if len(self._ready) <= BUSY_TIMERS and self._gate.held_count <= HELD_TIMERS:
                 await self.look()
 
     async def look(self) -> None:
@@ -69,6 +74,7 @@ class SafetyNet:
             for rows in (
                 self._ready.rows(),
                 self._parked.rows(),
+                self._gate.rows(),
                 *(pool.inflight.rows[pool.inflight.active] for pool in self._pools),
             )
             for job_id, scheduled_ms in zip(rows["job_id"].tolist(), rows["scheduled_ms"].tolist(), strict=True)

@@ -19,7 +19,7 @@ from tickwheel.domain.outcome import Outcome
 from tickwheel.domain.wheel import TimingWheel
 from tickwheel.ports.clock import Clock, Randomness
 from tickwheel.ports.events import EventSink
-from tickwheel.ports.executor import Executor
+from tickwheel.ports.executor import Executor, Work
 from tickwheel.ports.store import Store
 from tickwheel.services.alarm import wait_at_most
 from tickwheel.services.attempts import Pool
@@ -28,6 +28,7 @@ from tickwheel.services.claims import Claims
 from tickwheel.services.clock_watch import ClockWatch
 from tickwheel.services.completion import Completions
 from tickwheel.services.heartbeats import Heartbeats, stop_after_ms
+from tickwheel.services.host_gate import HostGate
 from tickwheel.services.parked import Parked
 from tickwheel.services.plans import Planner
 from tickwheel.services.ready import ReadyRing
@@ -45,6 +46,10 @@ DRAIN_MARGIN_MS: Final = 2_000
 """After the grace time, how long the last completions may take to commit."""
 
 
+def _ignore(works: Sequence[Work | None]) -> None:
+    """Handlers have no host."""
+
+
 class SchedulerSettings(msgspec.Struct, frozen=True):
     """Lengths in ms, counts in rows."""
 
@@ -52,7 +57,8 @@ class SchedulerSettings(msgspec.Struct, frozen=True):
     window_ms: int = 3_600_000
     armed_limit: int = 10_000_000
     webhook_slots: int = 512
-    handler_slots: int = 256
+    webhook_host_limit: int = 64
+    handler_slots: int = 512
     retention_ms: int = 7 * 86_400_000
 
 
@@ -77,6 +83,7 @@ class Scheduler:
         self._clock, self._events = clock, events
         self.wheel, self.ready = TimingWheel(clock.now_ms()), ReadyRing()
         self.parked = Parked(ready=self.ready, clock=clock)
+        self.gate = HostGate(limit=settings.webhook_host_limit, ready=self.ready, clock=clock)
         self.completions = Completions(
             ledger=store, clock=clock, events=events, arm=self.arm, on_room=self._wake_claims
         )
@@ -89,17 +96,18 @@ class Scheduler:
                 randomness=randomness,
                 events=events,
                 on_free=self._wake_claims,
+                on_ended=on_ended,
             )
-            for capacity, build in (
-                (settings.webhook_slots, build_webhooks),
-                (settings.handler_slots, build_handlers),
+            for capacity, build, on_ended in (
+                (settings.webhook_slots, build_webhooks, self.gate.leave),
+                (settings.handler_slots, build_handlers, _ignore),
             )
         ]
         self._ticker = Ticker(wheel=self.wheel, ready=self.ready, clock=clock, on_due=self._wake_claims)
         self._slices = Slices(
             store=store,
             wheel=self.wheel,
-            ready=self.ready,
+            backlog=lambda: len(self.ready) + self.gate.held_count,
             clock=clock,
             events=events,
             on_armed=self._ticker.wake,
@@ -114,6 +122,7 @@ class Scheduler:
             store=store,
             ready=self.ready,
             parked=self.parked,
+            gate=self.gate,
             pools=self.pools,
             planner=Planner(events, serves, alive_since_ms=clock.now_ms()),
             starter=Starter(store=store, pools=self.pools, completions=self.completions, clock=clock),
@@ -135,6 +144,7 @@ class Scheduler:
             store=store,
             ready=self.ready,
             parked=self.parked,
+            gate=self.gate,
             pools=self.pools,
             clock=clock,
             on_due=self._wake_claims,

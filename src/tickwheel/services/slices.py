@@ -17,7 +17,6 @@ from tickwheel.domain.wheel import TimingWheel
 from tickwheel.ports.clock import Clock
 from tickwheel.ports.events import EventSink, TimersLoaded
 from tickwheel.ports.store import TimerStore
-from tickwheel.services.ready import ReadyRing
 
 NEAR_MS: Final = 10_000
 """The first slice: what is overdue and what comes next, so that a start fires on time at once."""
@@ -35,14 +34,14 @@ class Slices:
         *,
         store: TimerStore,
         wheel: TimingWheel,
-        ready: ReadyRing,
+        backlog: Callable[[], int],
         clock: Clock,
         events: EventSink,
         on_armed: Callable[[], None],
         window_ms: int,
         armed_limit: int,
     ) -> None:
-        self._store, self._wheel, self._ready = store, wheel, ready
+        self._store, self._wheel, self._backlog = store, wheel, backlog
         self._clock, self._events, self._on_armed = clock, events, on_armed
         self._window_ms, self._armed_limit = window_ms, armed_limit
         self._margin_ms = window_ms // 12
@@ -94,4 +93,4 @@ class Slices:
         self._events.emit(TimersLoaded(count=count, until_ms=self._read_to_ms, took_ms=took_ms))
 
     def _has_room(self) -> bool:
-        return len(self._wheel) + len(self._ready) < self._armed_limit
+        return len(self._wheel) + self._backlog() < self._armed_limit

@@ -1,0 +1,105 @@
+"""One host that hangs holds up no other, and its CRITICAL runs find a place."""
+
+from tickwheel.domain.job import Lane
+from tickwheel.domain.outcome import OK, Outcome
+from tickwheel.domain.run import RunState
+from tickwheel.ports.executor import Work
+from tickwheel.services.host_gate import host_of
+from tickwheel.services.scheduler import SchedulerSettings
+
+from .world import World
+
+HANGING, QUICK = "https://hanging.example/x", "https://quick.example/x"
+
+
+def world_with_hanging_host() -> World:
+    world = World(settings=SchedulerSettings(webhook_slots=64, webhook_host_limit=8, handler_slots=4))
+
+    def behave(work: Work) -> Outcome | None:
+        return None if host_of(work.target.endpoint) == "hanging.example" else OK
+
+    world.behave = behave
+    return world
+
+
+async def test_backlog_of_a_hanging_host_waits_unclaimed_and_others_are_called() -> None:
+    world = world_with_hanging_host()
+    scheduler = await world.start()
+    await world.add(scheduler, *(world.job(in_ms=10, endpoint=HANGING) for _ in range(500)))
+    await world.clock.advance(1_000)
+    quick = world.job(in_ms=10, endpoint=QUICK)
+    await world.add(scheduler, quick)
+    await world.clock.advance(20)
+    assert (await world.run_of(quick.job.job_id)).state is RunState.SUCCEEDED
+    assert len(world.executors[0].open) == 5  # of 8 places one each is kept for CRITICAL, HIGH and LOW
+    assert scheduler.gate.held_count == 495
+    assert (await world.memory.counts()).waiting == 500
+    await scheduler.drain(0)
+
+
+async def test_critical_run_is_called_while_low_ones_of_its_host_hang() -> None:
+    world = world_with_hanging_host()
+    scheduler = await world.start()
+    await world.add(scheduler, *(world.job(in_ms=10, endpoint=HANGING, lane=Lane.LOW) for _ in range(50)))
+    await world.clock.advance(1_000)
+    await world.add(scheduler, world.job(in_ms=10, endpoint=HANGING, lane=Lane.CRITICAL))
+    await world.clock.advance(20)
+    assert world.calls[-1].work.lane == Lane.CRITICAL
+    await scheduler.drain(0)
+
+
+async def test_held_runs_are_called_as_places_become_free_until_none_is_left() -> None:
+    world = world_with_hanging_host()
+    scheduler = await world.start()
+    ids = await world.add(scheduler, *(world.job(in_ms=10, endpoint=HANGING) for _ in range(60)))
+    await world.clock.advance(100)
+    webhooks = world.executors[0]
+    most = 0
+    while webhooks.open:
+        most = max(most, len(webhooks.open))
+        webhooks.finish(next(iter(webhooks.open)))
+        await world.clock.advance(200)
+    assert len(webhooks.calls) == len(ids)
+    assert most <= 8
+    assert scheduler.gate.held_count == 0
+    assert not scheduler.gate._hosts
+    await scheduler.drain(0)
+
+
+async def test_quick_host_gets_more_places_than_connections_and_runs_all() -> None:
+    world = world_with_hanging_host()
+    scheduler = await world.start()
+    await world.add(scheduler, *(world.job(in_ms=10, endpoint=QUICK) for _ in range(1_000)))
+    await world.clock.advance(5_000)
+    assert len(world.calls) == 1_000
+    assert len({call.work.run_id for call in world.calls}) == 1_000
+    assert not scheduler.gate._hosts
+    await scheduler.drain(0)
+
+
+async def test_store_that_fails_gives_the_places_back() -> None:
+    from tickwheel.domain.errors import StoreUnavailable
+
+    world = world_with_hanging_host()
+    original, failures = world.memory.claim, 10
+
+    async def flaky(*args: object) -> object:
+        nonlocal failures
+        if failures:
+            failures -= 1
+            raise StoreUnavailable("down")
+        return await original(*args)  # type: ignore[arg-type]  # passed on as they came
+
+    world.memory.claim = flaky  # type: ignore[method-assign,assignment]
+    scheduler = await world.start()
+    await world.add(scheduler, *(world.job(in_ms=10, endpoint=QUICK) for _ in range(100)))
+    await world.clock.advance(60_000)
+    assert len(world.calls) == 100
+    assert not scheduler.gate._hosts
+    await scheduler.drain(0)
+
+
+def test_host_is_read_off_the_url() -> None:
+    assert host_of("https://API.example:8443/a/b?c") == "api.example:8443"
+    assert host_of("http://a.example?x=1") == "a.example"
+    assert host_of("http://a.example") == "a.example"
