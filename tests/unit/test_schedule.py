@@ -2,6 +2,7 @@
 
 import pytest
 
+from tickwheel.domain import schedule
 from tickwheel.domain.columns import ClaimAction
 from tickwheel.domain.instants import parse_instant
 from tickwheel.domain.job import CatchUp, Spec, Target, TargetType
@@ -213,3 +214,23 @@ def test_settling_a_year_of_seconds_is_bounded() -> None:
     assert [one.scheduled_ms for one in settled if one.reason is SkipReason.NONE] == [
         now - i * SECOND_MS for i in range(99, -1, -1)
     ]
+
+
+@pytest.mark.parametrize("policy", [CatchUp.SKIP, CatchUp.FIRE_ALL])
+@pytest.mark.parametrize("cron", ["* * * * *", "*/10 * * * * *", "*/5 9-17 * * 1-5", "* 4 1 */3 *"])
+def test_catching_up_after_months_costs_little_at_each_step(
+    policy: CatchUp, cron: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    original, searches = schedule._Calendar.next_after, []
+
+    def search(calendar: schedule._Calendar, after_ms: int) -> int | None:
+        searches.append(after_ms)
+        return original(calendar, after_ms)
+
+    monkeypatch.setattr(schedule._Calendar, "next_after", search)
+    schedule._oldest_kept.cache_clear()
+    one, now_ms = spec(cron, policy, catch_up_max=1000), at("2026-06-01T00:00:30Z")
+    first_ms = next_occurrence(one, now_ms - 90 * DAY_MS, 0)
+    assert first_ms is not None
+    done, _ = play(one, first_ms, now_ms)
+    assert len(searches) < 2 * len(done) + 25 * (RECORDED_SKIPS + 1000)

@@ -186,37 +186,45 @@ def _plan_once(spec: Spec, following_ms: int, now_ms: int, too_late: bool) -> Oc
 
 def _due_at_least(spec: Spec, following_ms: int, now_ms: int, count: int) -> bool:
     """Whether `count` or more occurrences are due from `following_ms` on."""
-    calendar = _calendar(spec)
-    if (now_ms - following_ms) // calendar.shortest_gap_ms + 1 < count:
-        return False
-    return sum(1 for _ in islice(calendar.between(following_ms - 1, now_ms), count)) == count
+    oldest_ms = _oldest_of(_calendar(spec), following_ms, now_ms, count)
+    return oldest_ms is not None and following_ms <= oldest_ms
 
 
 def _leap(spec: Spec, following_ms: int, now_ms: int, kept_count: int) -> int:
     """The next one of a row of skips: the following one, or further on if over `kept_count` are due."""
-    calendar = _calendar(spec)
-    if (now_ms - following_ms) // calendar.shortest_gap_ms < kept_count:
-        return following_ms
-    oldest_ms = _oldest_kept(calendar, following_ms // DAY_MS, now_ms // _MINUTE_MS, kept_count)
+    oldest_ms = _oldest_of(_calendar(spec), following_ms, now_ms, kept_count)
     return following_ms if oldest_ms is None else max(following_ms, oldest_ms)
 
 
+def _oldest_of(calendar: _Calendar, following_ms: int, now_ms: int, count: int) -> int | None:
+    """The `count`-th newest occurrence that is due, if about so many are due from `following_ms` on."""
+    gap_ms = calendar.shortest_gap_ms
+    if (now_ms - following_ms) // gap_ms + 1 < count:
+        return None
+    return _oldest_kept(calendar, following_ms // DAY_MS, now_ms // gap_ms, count)
+
+
 @lru_cache(maxsize=1024)
-def _oldest_kept(calendar: _Calendar, from_day: int, until_minute: int, count: int) -> int | None:
-    """The `count`-th newest occurrence since a day until a minute; all steps of a row share it for a minute."""
-    newest = _newest(calendar, from_day * DAY_MS, until_minute * _MINUTE_MS, count)
+def _oldest_kept(calendar: _Calendar, from_day: int, until_gap: int, count: int) -> int | None:
+    """The `count`-th newest occurrence since a day; kept while no new one can come, for all steps of a row."""
+    newest = _newest(calendar, from_day * DAY_MS - 1, until_gap * calendar.shortest_gap_ms, count)
     return newest[0] if len(newest) == count else None
 
 
 def _newest(calendar: _Calendar, after_ms: int, until_ms: int, count: int) -> list[int]:
     """The newest `count` occurrences in (after_ms, until_ms], ascending.
 
-    Halves the stretch as long as it holds far too many, so a stretch of years costs little more than `count`.
+    Walks back in stretches, the first as long as `count` occurrences take at least and each twice as long as the
+    one before, or half when it holds far too many. So it costs little more than `count` steps, whatever lies
+    between.
     """
-    found = list(islice(calendar.between(after_ms, until_ms), 2 * count + 1))
-    if len(found) <= 2 * count:
-        return found[-count:]
-    middle_ms = (after_ms + until_ms) // 2
-    newer = _newest(calendar, middle_ms, until_ms, count)
-    missing = count - len(newer)
-    return newer if missing == 0 else _newest(calendar, after_ms, middle_ms, missing) + newer
+    found: list[int] = []
+    stretch_ms = count * calendar.shortest_gap_ms
+    while after_ms < until_ms and len(found) < count:
+        from_ms = max(after_ms, until_ms - stretch_ms)
+        part = list(islice(calendar.between(from_ms, until_ms), 2 * count + 1))
+        if len(part) > 2 * count:
+            stretch_ms //= 2
+        else:
+            found, until_ms, stretch_ms = part + found, from_ms, 2 * stretch_ms
+    return found[-count:]
