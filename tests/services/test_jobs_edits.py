@@ -5,6 +5,7 @@ import pytest
 from tickwheel.domain.errors import Conflict, InvalidRequest, NotFound, VersionMismatch
 from tickwheel.domain.instants import format_instant, parse_instant
 from tickwheel.domain.patch import parse_patch
+from tickwheel.ports.events import ChainMended
 from tickwheel.ports.executor import Work
 
 from .desk import DAY_MS, HOUR_MS, MINUTE_MS, TENANT, Desk
@@ -315,6 +316,7 @@ async def test_an_occurrence_cancelled_ahead_does_not_end_the_chain_of_an_edited
         await desk.edit(job_id, cron_expression="*/15 * * * *")
         await desk.clock.advance(HOUR_MS)
     words = ["SUCCEEDED", "CANCELLED", "SUCCEEDED", "SUCCEEDED"]
+    assert desk.events.of(ChainMended) == []
     grid = [hour_ms + (n - 1) * 15 * MINUTE_MS for n in range(4)]
     assert await desk.states(job_id) == list(zip(grid, words, strict=True))
 
