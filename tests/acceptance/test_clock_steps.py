@@ -71,6 +71,23 @@ async def test_a_step_forward_fires_what_is_due_by_it_and_takes_no_running_attem
         assert len(world.calls) == 2
 
 
+@pytest.mark.pitfall(44)
+async def test_a_reaper_that_looks_before_the_next_heartbeat_leaves_the_running_attempt_alone(
+    node: MakeNode,
+) -> None:
+    clock = SteppedClock()
+    async with node(clock=clock) as world:
+        world.work_ms = lambda work: 10 * SECOND_MS
+        job_id = (await world.create(schedule_type="INSTANT"))["job_id"]
+        await clock.advance(SECOND_MS)
+        clock.set_by_ms = HOUR_MS
+        clock.step_ms(1)
+        await world.scheduler._reaper.sweep()
+        await clock.advance(20 * SECOND_MS)
+        job = (await world.get(job_id)).json
+        assert (job["status"], job["current_attempt"], len(world.calls)) == ("SUCCEEDED", 1, 1)
+
+
 async def walk(world: Node, settings: dict[int, int], *, seconds: int) -> dict[str, list[int]]:
     """Let time pass with the wall clock set off by so much from those seconds on; monotonic starts by job."""
     clock = world.clock
