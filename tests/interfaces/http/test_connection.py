@@ -30,6 +30,18 @@ async def serving(handler: Handler = echo_length, drain_seconds: int = 5) -> Asy
         await server.stop()
 
 
+def open_count(server: HttpServer) -> int:
+    """How many connections the server holds."""
+    assert server._server is not None
+    return len(server._server.server_state.connections)
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    """Return once it holds; the limit is the test's own."""
+    while not holds():
+        await asyncio.sleep(0.01)
+
+
 async def exchange(server: HttpServer, data: bytes, *, half_close: bool = False) -> tuple[int, dict[str, Any]]:
     """Send raw bytes, read one answer until the server closes or the body is whole."""
     reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
@@ -297,7 +309,8 @@ def test_an_answer_that_nobody_reads_is_given_up(monkeypatch: pytest.MonkeyPatch
         async with serving(long) as server:
             reader, writer = await asyncio.open_connection("127.0.0.1", server.port, limit=1000)
             writer.write(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
-            await asyncio.sleep(1.3)
+            await until(lambda: open_count(server) == 1)
+            await until(lambda: open_count(server) == 0)
             with pytest.raises((ConnectionError, asyncio.IncompleteReadError)):
                 await reader.readexactly(20_000_000)
             writer.close()
