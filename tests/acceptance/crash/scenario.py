@@ -45,7 +45,8 @@ class Server:
         while time.monotonic() < deadline:
             assert self._process is not None
             if self._process.poll() is not None:
-                raise RuntimeError(f"the server ended with {self._process.returncode}; see {self._log.name}")
+                said = Path(self._log.name).read_text(errors="replace")[-2_000:]
+                raise RuntimeError(f"the server ended with {self._process.returncode}:\n{said}")
             try:
                 socket.create_connection(("127.0.0.1", self.port), timeout=1).close()
                 return
