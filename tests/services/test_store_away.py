@@ -152,3 +152,16 @@ async def test_attempt_of_a_claim_that_was_long_unknown_starts_under_a_whole_lea
     await world.clock.advance(5_000)
     assert left_ms == [LEASE_MS], "one start, though the safety net brought its timer again meanwhile"
     await scheduler.drain(0)
+
+
+async def test_timer_that_is_armed_twice_starts_once_though_its_claim_was_unknown() -> None:
+    world = World()
+    world.behave = lambda work: None
+    scheduler = await world.start()
+    world.memory.claim = lose_first_answer(world.memory.claim)  # type: ignore[method-assign]
+    await world.clock.advance(10)
+    await world.add(scheduler, world.job(in_ms=100))
+    scheduler.arm(await world.memory.load_timers(0, 2**62, 10))
+    await world.clock.advance(5_000)
+    assert len(world.calls) == 1
+    await scheduler.drain(0)
