@@ -221,3 +221,13 @@ async def test_a_flood_that_fills_every_claim_batch_holds_up_neither_low_runs_no
     assert len(begun) == 4_002
     assert max(begun.index(new.job.job_id) for new in (low, handler)) < 1_100
     await scheduler.drain(0)
+
+
+async def test_overdue_timer_that_nobody_armed_is_found() -> None:
+    world = World()
+    scheduler = await world.start()
+    await world.clock.advance(1_000)
+    await world.add(None, world.job(in_ms=100))
+    await world.clock.advance(15_000)
+    assert len(world.calls) == 1
+    await scheduler.drain(0)
