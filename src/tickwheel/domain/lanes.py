@@ -32,7 +32,7 @@ class LaneSlots:
         self.resize(capacity)
 
     def resize(self, capacity: int) -> None:
-        """Change the number of slots; those in use stay, so for a while there may be more in use than there are."""
+        """Change the number of slots; those in use stay, even if they are more than there are now."""
         if capacity < 1:
             raise ValueError("an executor needs at least one slot")
         self.capacity = capacity

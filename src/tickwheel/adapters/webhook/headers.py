@@ -13,6 +13,7 @@ from typing import Final
 from urllib.parse import quote
 
 from tickwheel.adapters.webhook.signature import sign
+from tickwheel.domain.target_rules import CONNECTION_HEADERS
 from tickwheel.ports.executor import Work
 
 _OURS: Final = frozenset(
@@ -31,23 +32,7 @@ _OURS: Final = frozenset(
         "user-agent",
     }
 )
-_OF_THE_CONNECTION: Final = frozenset(
-    {
-        "connection",
-        "content-length",
-        "expect",
-        "host",
-        "http2-settings",
-        "keep-alive",
-        "proxy-authenticate",
-        "proxy-authorization",
-        "proxy-connection",
-        "te",
-        "trailer",
-        "transfer-encoding",
-        "upgrade",
-    }
-)
+_OF_THE_CONNECTION: Final = CONNECTION_HEADERS | {"http2-settings"}
 DROPPED_NAMES: Final = _OURS | _OF_THE_CONNECTION
 """User headers of these names (lower case) are never sent."""
 
