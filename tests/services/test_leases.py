@@ -79,7 +79,7 @@ async def test_three_lost_workers_in_a_row_quarantine_the_run() -> None:
     assert run.state is RunState.FAILED
     assert len(world.calls) == 3
     assert run.error is not None
-    assert "lost" in run.error
+    assert "worker lost 3 times in a row" in run.error
     await scheduler.drain(0)
 
 

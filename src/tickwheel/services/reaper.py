@@ -104,13 +104,16 @@ class Reaper:
         notes: dict[int, AttemptNote] = {}
         for number, (run, work) in enumerate(zip(due, definitions, strict=True)):
             self._fill(rows, number, run, now_ms, (run.job_id, run.scheduled_ms) in dead)
+            error = LOST.error
             if work is not None:
                 policy = read_policy(work.spec)
                 decision = decide(LOST, run.attempt, run.lost_count, policy, self._randomness.fraction(), now_ms)
                 rows["state"][number] = decision.state
                 rows["lost_count"][number] = decision.lost_count
                 rows["retry_ms"][number] = -1 if decision.retry_at_ms is None else decision.retry_at_ms
-            notes[number] = AttemptNote(error=LOST.error, excerpt=None)
+                if decision.state is RunState.FAILED:
+                    error = f"{LOST.error} ({decision.reason})"
+            notes[number] = AttemptNote(error=error, excerpt=None)
         self._completions.add(rows, notes, [None] * len(due))
         await self._completions.flushed()  # else the next look would find and reap the same runs again
 
