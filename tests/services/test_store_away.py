@@ -10,6 +10,7 @@ from tickwheel.domain.outcome import OK
 from tickwheel.domain.run import RunState
 from tickwheel.ports.events import LoopFailed
 from tickwheel.ports.store import AttemptNote, Completed
+from tickwheel.services.changes.end import cancel
 
 from .world import World
 
@@ -164,4 +165,35 @@ async def test_timer_that_is_armed_twice_starts_once_though_its_claim_was_unknow
     scheduler.arm(await world.memory.load_timers(0, 2**62, 10))
     await world.clock.advance(5_000)
     assert len(world.calls) == 1
+    await scheduler.drain(0)
+
+
+async def test_lease_counts_from_when_its_renewal_was_sent() -> None:
+    world = World()
+    world.behave = lambda work: None
+    scheduler = await world.start()
+    renew = world.memory.renew
+
+    async def answer_slowly(batch: Rows) -> Any:
+        world.memory.renew = hang  # type: ignore[method-assign, assignment]  # the next one never answers
+        held = await renew(batch)
+        await world.clock.sleep_ms(15_000)
+        return held
+
+    world.memory.renew = answer_slowly  # type: ignore[method-assign]
+    await world.add(scheduler, world.job(in_ms=100))
+    await world.clock.advance(LEASE_MS)
+    assert world.executors[0].cancelled == [0]
+    await scheduler.drain(0)
+
+
+async def test_attempt_whose_renewal_is_refused_stops() -> None:
+    world = World()
+    world.behave = lambda work: None
+    scheduler = await world.start()
+    (job_id,) = await world.add(scheduler, world.job(in_ms=100))
+    await world.clock.advance(1_000)
+    await world.memory.change_job("default", job_id, cancel)  # the owner is not told
+    await world.clock.advance(LEASE_MS // 3)
+    assert world.executors[0].cancelled == [0]
     await scheduler.drain(0)
