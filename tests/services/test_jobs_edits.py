@@ -1,12 +1,16 @@
 """Editing a job while it waits, is due, runs, is paused or is over."""
 
+from collections.abc import Sequence
+
 import pytest
 
 from tickwheel.domain.errors import Conflict, InvalidRequest, NotFound, VersionMismatch
 from tickwheel.domain.instants import format_instant, parse_instant
+from tickwheel.domain.outcome import OK
 from tickwheel.domain.patch import parse_patch
 from tickwheel.ports.events import ChainMended
 from tickwheel.ports.executor import Work
+from tickwheel.ports.store import WorkDefinition
 
 from .desk import DAY_MS, HOUR_MS, MINUTE_MS, TENANT, Desk
 from .world import FAILED
@@ -330,3 +334,23 @@ async def test_an_edited_one_off_still_keeps_its_deadline() -> None:
         await desk.clock.advance(100)
     assert desk.calls == []
     assert [word for _, word in await desk.states(job_id)] == ["DEADLINE"]
+
+
+async def test_a_retry_runs_as_edited_though_its_work_was_read_before_the_edit() -> None:
+    desk = Desk()
+    desk.behave = lambda work: FAILED if work.attempt == 1 else OK
+    load, edits = desk.memory.load_work, list[str]()
+
+    async def edit_after_the_read(job_ids: Sequence[bytes]) -> Sequence[WorkDefinition | None]:
+        works = await load(job_ids)
+        if len(desk.calls) == 1 and not edits:
+            edits.append("new")
+            await desk.edit(job_id, payload="new")
+        return works
+
+    desk.memory.load_work = edit_after_the_read  # type: ignore[method-assign]
+    async with desk.firing():
+        job_id = await desk.once(100, payload="old")
+        await desk.clock.advance(MINUTE_MS)
+    assert edits == ["new"]
+    assert [call.work.payload for call in desk.calls] == [b'"old"', b'"new"']

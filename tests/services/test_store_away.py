@@ -4,13 +4,17 @@ import asyncio
 from collections.abc import Callable, Coroutine, Mapping
 from typing import Any
 
+import pytest
+
 from tickwheel.domain.columns import Rows
 from tickwheel.domain.errors import OutcomeUnknown, StoreUnavailable
 from tickwheel.domain.outcome import OK
 from tickwheel.domain.run import RunState
 from tickwheel.ports.events import LoopFailed
 from tickwheel.ports.store import AttemptNote, Completed
+from tickwheel.services import completion
 from tickwheel.services.changes.end import cancel
+from tickwheel.services.scheduler import SchedulerSettings
 
 from .world import World
 
@@ -196,4 +200,70 @@ async def test_attempt_whose_renewal_is_refused_stops() -> None:
     await world.memory.change_job("default", job_id, cancel)  # the owner is not told
     await world.clock.advance(LEASE_MS // 3)
     assert world.executors[0].cancelled == [0]
+    await scheduler.drain(0)
+
+
+async def test_run_whose_handler_is_gone_too_is_reaped_when_its_lease_ends() -> None:
+    world = World()
+    world.behave = lambda work: None
+    (job_id,) = await world.add(None, world.job(handler="h"))
+    first = await world.start()
+    await world.clock.advance(1_000)
+    await world.crash(first)
+    world.serves = lambda target: False
+    second = await world.start()
+    await world.clock.advance(LEASE_MS + 1_000)
+    assert (await world.run_of(job_id)).state is RunState.SCHEDULED
+    await second.drain(0)
+
+
+async def test_end_of_which_nothing_was_written_is_sent_again() -> None:
+    world = World()
+    scheduler = await world.start()
+    complete, lost = world.memory.complete, list[Rows]()
+
+    async def lose_the_first(batch: Rows, notes: Mapping[int, AttemptNote]) -> Completed:
+        if not lost:
+            lost.append(batch)
+            raise OutcomeUnknown("the disk reported an error")
+        return await complete(batch, notes)
+
+    world.memory.complete = lose_the_first  # type: ignore[method-assign]
+    (job_id,) = await world.add(scheduler, world.job(in_ms=100))
+    await world.clock.advance(1_000)
+    assert (await world.run_of(job_id)).state is RunState.SUCCEEDED
+    assert len(world.calls) == 1
+    await scheduler.drain(0)
+
+
+async def test_timer_that_is_committed_while_its_slice_is_read_fires_on_time() -> None:
+    world = World()
+    scheduler = await world.start()
+    load, late = world.memory.load_timers, [world.job(in_ms=20_000), world.job(in_ms=300_000)]
+
+    async def commit_meanwhile(from_ms: int, until_ms: int, limit: int) -> Rows:
+        page = await load(from_ms, until_ms, limit)
+        for new in [new for new in late if (new.job.scheduled_ms or 0) < until_ms]:
+            late.remove(new)
+            await world.add(scheduler, new)
+        return page
+
+    world.memory.load_timers = commit_meanwhile  # type: ignore[method-assign]
+    await world.clock.advance(310_000)
+    assert late == []
+    assert [call.started_ms - call.work.scheduled_ms for call in world.calls] == [0, 0]
+    await scheduler.drain(0)
+
+
+async def test_nothing_more_starts_while_too_many_ends_are_uncommitted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(completion, "PENDING_LIMIT", 20)
+    world = World(settings=SchedulerSettings(webhook_slots=16, handler_slots=1))
+    complete, world.memory.complete = world.memory.complete, refuse  # type: ignore[method-assign, assignment]
+    await world.add(None, *(world.job() for _ in range(100)))
+    scheduler = await world.start()
+    await world.clock.advance(10_000)
+    assert len(world.calls) <= 20 + 16
+    world.memory.complete = complete  # type: ignore[method-assign]
+    await world.clock.advance(10_000)
+    assert len(world.calls) == 100
     await scheduler.drain(0)
