@@ -227,7 +227,7 @@ async def start_with_unlimited_credits(
         serves=lambda target: True,
         tokens=Tokens(await store.acquire(worker)),
         worker=worker,
-        settings=SchedulerSettings(webhook_slots=slots, handler_slots=1),
+        settings=SchedulerSettings(webhook_slots=slots, webhook_host_limit=slots, handler_slots=1),
     )
     scheduler.start()
     return scheduler
