@@ -279,3 +279,36 @@ def test_app_module_is_found_in_the_current_folder(tmp_path: Any, monkeypatch: p
     assert load_handlers("handlers_of_a_test:app").names == ("hello",)
     with pytest.raises(ConfigError, match="can't import 'not_there'"):
         load_handlers("not_there:app")
+
+
+async def test_plain_call_that_is_cancelled_in_the_queue_never_runs(desk: Desk) -> None:
+    release, ran = threading.Event(), list[int]()
+    desk.handlers.handler("blocking")(lambda: release.wait(PATIENCE_S))
+    desk.handlers.handler("queued")(lambda: ran.append(1))
+    desk.executor.start([work("blocking", slot=slot) for slot in range(4)])  # as many as there are threads
+    desk.executor.start([work("queued", slot=9)])
+    desk.executor.cancel([9])
+    assert (await desk.outcome(9)).outcome_class is OutcomeClass.CANCELLED
+    release.set()
+    for slot in range(4):
+        assert await desk.outcome(slot) is OK
+    assert ran == []
+
+
+async def test_close_of_an_idle_executor_waits_for_nothing(desk: Desk) -> None:
+    desk.executor.start([])
+    async with asyncio.timeout(PATIENCE_S):
+        await desk.executor.aclose(3_600_000)
+
+
+async def test_coroutine_that_has_not_begun_is_handed_back_at_once(desk: Desk) -> None:
+    begun = asyncio.Event()
+
+    async def handler() -> None:
+        begun.set()
+
+    desk.handlers.handler("it")(handler)
+    desk.executor.start([work("it")])
+    await desk.executor.aclose(20)
+    assert desk.outcomes[0].outcome_class is OutcomeClass.UNSTARTED
+    assert not begun.is_set()

@@ -7,6 +7,7 @@ true, and its result counts when it returns, late or not; the ledger refuses it 
 
 import asyncio
 import math
+import threading
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
@@ -26,14 +27,14 @@ _DECODE: Final = msgspec.json.Decoder().decode
 class _Attempt:
     """One call in progress."""
 
-    __slots__ = ("begun", "context", "deadline_s", "future", "timed_out", "work")
+    __slots__ = ("begun", "context", "deadline_s", "future", "timed_out", "withdrawn", "work")
 
     def __init__(self, work: Work) -> None:
         self.work = work
         self.context = HandlerContext(work)
         self.future: asyncio.Task[None] | None = None
         self.deadline_s = math.inf  # on the loop's clock; coroutines only
-        self.timed_out = self.begun = False
+        self.timed_out = self.begun = self.withdrawn = False
 
 
 class HandlerExecutor:
@@ -50,9 +51,11 @@ class HandlerExecutor:
         self._all_ended.set()
         self._closing = self._closed = False
         self._watching = False
+        self._beginning = threading.Lock()  # a thread begins, or the loop withdraws: not both
 
     def start(self, works: Sequence[Work]) -> None:
-        self._all_ended.clear()
+        if works:
+            self._all_ended.clear()
         for work in works:
             attempt = self._attempts[work.slot] = _Attempt(work)
             registered = self._handlers.get(work.target.name)
@@ -74,7 +77,7 @@ class HandlerExecutor:
     async def aclose(self, grace_ms: int) -> None:
         self._closing = True
         self._threads.withdraw()
-        for attempt in [a for a in self._attempts.values() if a.future is None and not a.begun]:
+        for attempt in [a for a in self._attempts.values() if self._withdraw(a)]:
             self._end(attempt, UNSTARTED)
         await self._wait_for_ends(grace_ms)
         for attempt in list(self._attempts.values()):
@@ -113,11 +116,20 @@ class HandlerExecutor:
 
     def _interrupt(self, attempt: _Attempt) -> None:
         attempt.context.cancelled = True
-        if attempt.future is None:
-            return
-        attempt.future.cancel()
-        if not attempt.begun:  # a coroutine that is cancelled before its first step never runs
+        if self._withdraw(attempt):
             self._end(attempt, _interrupted(attempt))
+        elif attempt.future is not None:
+            attempt.future.cancel()
+
+    def _withdraw(self, attempt: _Attempt) -> bool:
+        """Keep an attempt that has not begun from beginning; False if it has."""
+        with self._beginning:
+            if attempt.begun:
+                return False
+            attempt.withdrawn = True
+        if attempt.future is not None:
+            attempt.future.cancel()  # before its first step: the coroutine never runs
+        return True
 
     def _watch_deadlines(self) -> None:
         """One look at all attempts now and then, instead of a timer for each: nearly all end long before."""
@@ -131,7 +143,10 @@ class HandlerExecutor:
 
     def _call_plain(self, attempt: _Attempt, registered: Registered) -> Callable[[], None]:
         """On a thread: call the function; the result is delivered on the loop."""
-        attempt.begun = True
+        with self._beginning:
+            if attempt.withdrawn:
+                return _nothing
+            attempt.begun = True
         try:
             registered.function(*_arguments(attempt, registered))
             outcome = OK
@@ -165,6 +180,10 @@ class HandlerExecutor:
 
 UNSTARTED: Final = Outcome(outcome_class=OutcomeClass.UNSTARTED, error="handed back: the process is stopping")
 CANCELLED: Final = Outcome(outcome_class=OutcomeClass.CANCELLED, error="cancelled")
+
+
+def _nothing() -> None:
+    """What a withdrawn call delivers: its end is told already."""
 
 
 def _interrupted(attempt: _Attempt) -> Outcome:
