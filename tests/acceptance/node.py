@@ -11,8 +11,8 @@ from typing import Any
 
 from tickwheel.adapters.sqlite import SqliteStore, open_sqlite_store
 from tickwheel.adapters.sqlite.connection import DATABASE_NAME
-from tickwheel.domain.instants import parse_instant
 from tickwheel.domain.outcome import OK, Outcome
+from tickwheel.domain.requests.instants import parse_instant
 from tickwheel.ports.executor import Work
 from tickwheel.services.scheduler import SchedulerSettings
 from tickwheel.testing.idle_loop import until_idle

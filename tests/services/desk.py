@@ -7,8 +7,8 @@ from typing import Any
 
 from tickwheel.domain.columns import Rows
 from tickwheel.domain.outcome import OK, Outcome
-from tickwheel.domain.patch import parse_patch
-from tickwheel.domain.request import parse_job_request
+from tickwheel.domain.requests.patch import parse_patch
+from tickwheel.domain.requests.request import parse_job_request
 from tickwheel.ports.owner import Owner
 from tickwheel.ports.store import JobView, Run
 from tickwheel.services.dead_letters import DeadLetters

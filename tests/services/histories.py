@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 
 from tickwheel.domain.errors import Conflict, InvalidRequest, NotFound, OutcomeUnknown, StoreUnavailable
-from tickwheel.domain.instants import format_instant
 from tickwheel.domain.job import CatchUp, Overlap
 from tickwheel.domain.outcome import OK, Outcome
-from tickwheel.domain.patch import parse_patch
-from tickwheel.domain.request import parse_job_request
+from tickwheel.domain.requests.instants import format_instant
+from tickwheel.domain.requests.patch import parse_patch
+from tickwheel.domain.requests.request import parse_job_request
 from tickwheel.domain.run import FINAL, IN_FLIGHT, RunState
 from tickwheel.ports.executor import Work
 from tickwheel.ports.store import JobQuery, JobView, Run, Store

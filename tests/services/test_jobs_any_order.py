@@ -7,9 +7,9 @@ from contextlib import suppress
 import pytest
 
 from tickwheel.domain.errors import Conflict, InvalidRequest, NotFound
-from tickwheel.domain.instants import format_instant
 from tickwheel.domain.job import JobState
 from tickwheel.domain.outcome import OK, Outcome
+from tickwheel.domain.requests.instants import format_instant
 from tickwheel.domain.run import FINAL, TERMINAL, RunState
 from tickwheel.ports.executor import Work
 from tickwheel.ports.store import JobView

@@ -9,9 +9,9 @@ import pytest
 
 from tickwheel.domain.errors import IdempotencyConflict, InvalidRequest, NotFound, StoreUnavailable
 from tickwheel.domain.ids import SHARD_COUNT, shard_of
-from tickwheel.domain.instants import format_instant
 from tickwheel.domain.limits import HORIZON_MS, PAST_CLAMP_MS
-from tickwheel.domain.request import parse_job_request
+from tickwheel.domain.requests.instants import format_instant
+from tickwheel.domain.requests.request import parse_job_request
 from tickwheel.ports.store import Inserted, NewJob
 from tickwheel.services.ingest import Created, IdempotencyKeyMismatch
 from tickwheel.services.jobs import Jobs

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 import pytest
 
 from tickwheel.domain.errors import Conflict, InvalidRequest, NotFound, VersionMismatch
-from tickwheel.domain.instants import format_instant, parse_instant
 from tickwheel.domain.outcome import OK
-from tickwheel.domain.patch import parse_patch
+from tickwheel.domain.requests.instants import format_instant, parse_instant
+from tickwheel.domain.requests.patch import parse_patch
 from tickwheel.ports.events import ChainMended
 from tickwheel.ports.executor import Work
 from tickwheel.ports.store import WorkDefinition

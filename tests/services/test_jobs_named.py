@@ -4,9 +4,9 @@ import asyncio
 
 import pytest
 
-from tickwheel.domain.definition import REDACTED
 from tickwheel.domain.errors import Conflict, InvalidRequest
-from tickwheel.domain.instants import format_instant
+from tickwheel.domain.requests.definition import REDACTED
+from tickwheel.domain.requests.instants import format_instant
 from tickwheel.services.jobs import PutOutcome
 
 from .desk import MINUTE_MS, TENANT, WEBHOOK, Desk

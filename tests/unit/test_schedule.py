@@ -4,8 +4,8 @@ import pytest
 
 from tickwheel.domain import schedule
 from tickwheel.domain.columns import ClaimAction
-from tickwheel.domain.instants import parse_instant
 from tickwheel.domain.job import CatchUp, Spec, Target, TargetType
+from tickwheel.domain.requests.instants import parse_instant
 from tickwheel.domain.run import SkipReason
 from tickwheel.domain.schedule import (
     MISSED_AFTER_MS,

@@ -10,11 +10,11 @@ from typing import Final
 import msgspec
 from msgspec.structs import replace
 
-from tickwheel.domain.definition import with_stored_headers
 from tickwheel.domain.errors import IdempotencyConflict, TickwheelError
 from tickwheel.domain.ids import RANDOM_BYTES, SHARD_COUNT
 from tickwheel.domain.job import ScheduleType, Spec
-from tickwheel.domain.job_request import JobRequest, request_hash
+from tickwheel.domain.requests.definition import with_stored_headers
+from tickwheel.domain.requests.job_request import JobRequest, request_hash
 from tickwheel.ports.clock import Clock, Randomness
 from tickwheel.ports.owner import Owner
 from tickwheel.ports.store import Inserted, InsertStatus, NewJob, Store

@@ -17,11 +17,11 @@ from tickwheel.domain.errors import (
 )
 from tickwheel.domain.ids import job_id_text
 from tickwheel.domain.job import ScheduleType, Spec
-from tickwheel.domain.job_request import JobRequest
 from tickwheel.domain.limits import PREVIEW_COUNT_MAX, TAG_COUNT
-from tickwheel.domain.patch import JobPatch, patched
-from tickwheel.domain.request import parse_job_request
-from tickwheel.domain.text_rules import key_fault
+from tickwheel.domain.requests.job_request import JobRequest
+from tickwheel.domain.requests.patch import JobPatch, patched
+from tickwheel.domain.requests.request import parse_job_request
+from tickwheel.domain.requests.text_rules import key_fault
 from tickwheel.ports.clock import Clock, Randomness
 from tickwheel.ports.owner import Owner
 from tickwheel.ports.store import Change, JobPage, JobQuery, JobView, NewJob, Store

@@ -7,8 +7,8 @@ from msgspec.structs import replace
 from tickwheel.domain.errors import FieldProblem, InvalidRequest
 from tickwheel.domain.ids import make_job_id
 from tickwheel.domain.job import Job, ScheduleType, Spec
-from tickwheel.domain.job_request import JobRequest
 from tickwheel.domain.limits import HORIZON_MS, PAST_CLAMP_MS
+from tickwheel.domain.requests.job_request import JobRequest
 from tickwheel.domain.schedule import first_occurrence
 from tickwheel.ports.store import FirstTimer, NewJob
 

@@ -20,7 +20,7 @@ from tickwheel import (
     VersionMismatch,
     WaitTimedOut,
 )
-from tickwheel.domain.fields import FIXED_FIELDS, children
+from tickwheel.domain.requests.fields import FIXED_FIELDS, children
 from tickwheel.interfaces.client import models
 from tickwheel.interfaces.client.job_fields import CatchUpFields, EditFields, RetryFields, TargetFields
 from tickwheel.interfaces.client.queries import JobFilters, PreviewFields

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tickwheel.domain.instants import format_instant
+from tickwheel.domain.requests.instants import format_instant
 from tickwheel.testing.virtual_clock import START_MS
 
 from ...unit.requests.samples import BILLING  # noqa: TID252 - the tests are no package of a name

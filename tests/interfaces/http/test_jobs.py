@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tickwheel.domain.errors import Overloaded, StoreUnavailable
-from tickwheel.domain.instants import format_instant
+from tickwheel.domain.requests.instants import format_instant
 from tickwheel.testing.virtual_clock import START_MS
 
 from .world import ENDPOINT, HttpWorld, one_off

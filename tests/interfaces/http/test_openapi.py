@@ -7,9 +7,9 @@ from typing import Any
 import jsonschema_rs
 import pytest
 
-from tickwheel.domain.compact_request import parse_compact_request
-from tickwheel.domain.fields import FIELDS
-from tickwheel.domain.request import parse_job_request
+from tickwheel.domain.requests.compact_request import parse_compact_request
+from tickwheel.domain.requests.fields import FIELDS
+from tickwheel.domain.requests.request import parse_job_request
 from tickwheel.interfaces.http.curl import curl_line, pretty
 from tickwheel.interfaces.http.openapi import openapi_bytes, openapi_document
 from tickwheel.interfaces.http.operations import OPERATIONS

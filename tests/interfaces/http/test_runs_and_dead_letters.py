@@ -2,8 +2,8 @@
 
 import pytest
 
-from tickwheel.domain.instants import format_instant, parse_instant
 from tickwheel.domain.outcome import Outcome, OutcomeClass
+from tickwheel.domain.requests.instants import format_instant, parse_instant
 from tickwheel.testing.virtual_clock import START_MS
 
 from .world import HttpWorld

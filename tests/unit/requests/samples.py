@@ -4,8 +4,8 @@ import json
 from typing import Any
 
 from tickwheel.domain.errors import InvalidRequest
-from tickwheel.domain.job_request import JobRequest
-from tickwheel.domain.request import parse_job_request
+from tickwheel.domain.requests.job_request import JobRequest
+from tickwheel.domain.requests.request import parse_job_request
 
 BILLING: dict[str, Any] = {
     "tenant_id": "tenant_enterprise_01",

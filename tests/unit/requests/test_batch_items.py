@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tickwheel.domain.batch_items import cut_array
 from tickwheel.domain.errors import InvalidRequest
-from tickwheel.domain.request import split_batch
+from tickwheel.domain.requests.batch_items import cut_array
+from tickwheel.domain.requests.request import split_batch
 
 TEXTS = st.text(alphabet=st.sampled_from('a"\\,[]{}\n é😀'))
 VALUES = st.recursive(

@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tickwheel.domain.errors import FieldProblem, InvalidRequest
-from tickwheel.domain.fields import FIELDS, Kind
-from tickwheel.domain.request import parse_job_request
-from tickwheel.domain.request_problems import find_problems
+from tickwheel.domain.requests.fields import FIELDS, Kind
+from tickwheel.domain.requests.request import parse_job_request
+from tickwheel.domain.requests.request_problems import find_problems
 
 from .samples import BILLING, ONCE, raw
 
@@ -106,7 +106,7 @@ def test_any_payload_comes_back_byte_for_byte(payload: Any) -> None:
 
 
 def test_every_field_of_the_table_is_a_field_of_the_decoder() -> None:
-    from tickwheel.domain.body import CatchUpBody, JobBody, RetryBody, TargetBody
+    from tickwheel.domain.requests.body import CatchUpBody, JobBody, RetryBody, TargetBody
 
     holders: dict[str, type[msgspec.Struct]] = {
         "": JobBody,

@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from tickwheel.domain.compact_request import COMPACT_FIELDS, parse_compact_request
 from tickwheel.domain.errors import InvalidRequest
-from tickwheel.domain.fields import BY_PATH
-from tickwheel.domain.request import request_hash
+from tickwheel.domain.requests.compact_request import COMPACT_FIELDS, parse_compact_request
+from tickwheel.domain.requests.fields import BY_PATH
+from tickwheel.domain.requests.request import request_hash
 
 from .samples import parse, raw
 

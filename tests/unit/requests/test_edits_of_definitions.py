@@ -7,12 +7,12 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from tickwheel.domain.definition import REDACTED, definition_of, with_stored_headers
 from tickwheel.domain.errors import InvalidRequest
 from tickwheel.domain.ids import make_job_id
 from tickwheel.domain.job import CatchUp, Job
-from tickwheel.domain.patch import parse_patch, patched
-from tickwheel.domain.request import parse_job_request, request_hash
+from tickwheel.domain.requests.definition import REDACTED, definition_of, with_stored_headers
+from tickwheel.domain.requests.patch import parse_patch, patched
+from tickwheel.domain.requests.request import parse_job_request, request_hash
 
 from .samples import BILLING, ONCE, parse
 

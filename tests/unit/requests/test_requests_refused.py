@@ -6,7 +6,7 @@ import pytest
 
 from tickwheel.domain import limits
 from tickwheel.domain.errors import InvalidRequest
-from tickwheel.domain.request import MALFORMED, TOO_LARGE, parse_job_request, split_batch
+from tickwheel.domain.requests.request import MALFORMED, TOO_LARGE, parse_job_request, split_batch
 
 from .samples import BILLING, ONCE, problems_of, raw, refused
 

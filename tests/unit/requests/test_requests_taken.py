@@ -2,11 +2,11 @@
 
 import pytest
 
-from tickwheel.domain.instants import parse_instant
 from tickwheel.domain.job import CatchUp, Lane, Overlap, ScheduleType, TargetType
 from tickwheel.domain.limits import DELAY_SECONDS_MAX, PAYLOAD_BYTES
 from tickwheel.domain.outcome import RetryPolicy
-from tickwheel.domain.request import parse_job_request, request_hash, split_batch
+from tickwheel.domain.requests.instants import parse_instant
+from tickwheel.domain.requests.request import parse_job_request, request_hash, split_batch
 
 from .samples import BILLING, ONCE, parse, raw
 

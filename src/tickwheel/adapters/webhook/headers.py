@@ -13,7 +13,7 @@ from typing import Final
 from urllib.parse import quote
 
 from tickwheel.adapters.webhook.signature import sign
-from tickwheel.domain.target_rules import CONNECTION_HEADERS
+from tickwheel.domain.requests.target_rules import CONNECTION_HEADERS
 from tickwheel.ports.executor import Work
 
 _OURS: Final = frozenset(

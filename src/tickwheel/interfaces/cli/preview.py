@@ -9,8 +9,8 @@ import msgspec
 from tickwheel.domain.cron import CronError, Preview
 from tickwheel.domain.cron import preview as preview_cron
 from tickwheel.domain.errors import FieldProblem, InvalidRequest
-from tickwheel.domain.instants import InstantError, format_instant, parse_instant
 from tickwheel.domain.limits import PREVIEW_COUNT_MAX
+from tickwheel.domain.requests.instants import InstantError, format_instant, parse_instant
 from tickwheel.interfaces.cli.output import print_json
 from tickwheel.interfaces.cli.quoting import CronCommand
 

@@ -7,10 +7,10 @@ from urllib.parse import quote
 
 import msgspec
 
-from tickwheel.domain.definition import seconds
 from tickwheel.domain.errors import TickwheelError
 from tickwheel.domain.ids import job_id_text, run_id_text
 from tickwheel.domain.job import DEFAULT_TENANT, Spec
+from tickwheel.domain.requests.definition import seconds
 from tickwheel.domain.run import RunState
 from tickwheel.interfaces.http.answers import BatchBody, CatchUpBody, CreatedBody, RetryBody, TriggeredBody
 from tickwheel.interfaces.http.wire import Header, iso, iso_text, problem_of

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from tickwheel.domain.fields import FIELDS, Field, Kind
+from tickwheel.domain.requests.fields import FIELDS, Field, Kind
 
 
 class FieldRow(msgspec.Struct, frozen=True):

@@ -2,9 +2,9 @@
 
 from typing import Final
 
-from tickwheel.domain.instants import InstantError, parse_instant
 from tickwheel.domain.job import JobState, Lane, ScheduleType
 from tickwheel.domain.limits import NAME_CHARS, TAG_CHARS
+from tickwheel.domain.requests.instants import InstantError, parse_instant
 from tickwheel.domain.run import RunState
 from tickwheel.interfaces.http.paging import paging
 from tickwheel.interfaces.http.query import Query

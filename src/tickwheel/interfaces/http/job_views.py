@@ -10,9 +10,9 @@ from typing import Annotated, Any, TypeAlias
 import msgspec
 from msgspec import Meta
 
-from tickwheel.domain.definition import definition_of
 from tickwheel.domain.ids import job_id_text
 from tickwheel.domain.job import Job
+from tickwheel.domain.requests.definition import definition_of
 from tickwheel.interfaces.http.run_views import RunBrief, run_brief
 from tickwheel.interfaces.http.wire import iso, iso_text
 from tickwheel.ports.store import JobView

@@ -7,7 +7,7 @@ from typing import Final, TypeVar
 from urllib.parse import parse_qsl
 
 from tickwheel.domain.errors import FieldProblem, InvalidRequest
-from tickwheel.domain.text_rules import text_fault
+from tickwheel.domain.requests.text_rules import text_fault
 
 _MAX_PARAMETERS: Final = 50
 _MAX_TEXT_CHARS: Final = 1024

@@ -8,12 +8,12 @@ from typing import Any, Final
 
 import msgspec
 
-from tickwheel.domain.definition import definition_of
 from tickwheel.domain.errors import InvalidRequest
-from tickwheel.domain.fields import BY_PATH, FIXED_FIELDS
 from tickwheel.domain.job import Job
-from tickwheel.domain.request_problems import repeated_keys
-from tickwheel.domain.strict_json import JsonFault, Members, load
+from tickwheel.domain.requests.definition import definition_of
+from tickwheel.domain.requests.fields import BY_PATH, FIXED_FIELDS
+from tickwheel.domain.requests.request_problems import repeated_keys
+from tickwheel.domain.requests.strict_json import JsonFault, Members, load
 from tickwheel.interfaces.http.job_views import JobBody
 
 READ_ONLY: Final = frozenset(JobBody.__struct_fields__) - BY_PATH.keys()

@@ -4,9 +4,9 @@ from typing import Any, Final
 
 import msgspec
 
-from tickwheel.domain.compact_request import COMPACT_FIELDS, TRIGGER_TYPES
-from tickwheel.domain.fields import FIXED_FIELDS, Field, Kind, children
 from tickwheel.domain.limits import BATCH_COUNT
+from tickwheel.domain.requests.compact_request import COMPACT_FIELDS, TRIGGER_TYPES
+from tickwheel.domain.requests.fields import FIXED_FIELDS, Field, Kind, children
 from tickwheel.interfaces.http.answers import ANSWER_TYPES, REF
 from tickwheel.interfaces.http.wire import Problem
 

@@ -6,8 +6,8 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from tickwheel.domain.errors import FieldProblem, InvalidRequest
-from tickwheel.domain.request_problems import repeated_keys
-from tickwheel.domain.strict_json import JsonFault, Members, load
+from tickwheel.domain.requests.request_problems import repeated_keys
+from tickwheel.domain.requests.strict_json import JsonFault, Members, load
 from tickwheel.interfaces.http.wire import Refusal
 
 T = TypeVar("T")

@@ -4,8 +4,8 @@ from msgspec.structs import replace
 
 from tickwheel.domain.errors import FieldProblem, InvalidRequest
 from tickwheel.domain.job import DEFAULT_TENANT
-from tickwheel.domain.job_request import JobRequest
-from tickwheel.domain.text_rules import tenant_fault
+from tickwheel.domain.requests.job_request import JobRequest
+from tickwheel.domain.requests.text_rules import tenant_fault
 from tickwheel.interfaces.http.query import Query
 
 

@@ -11,8 +11,8 @@ from typing import Any, Final
 import msgspec
 
 from tickwheel.domain.errors import FieldProblem, InvalidRequest, TickwheelError
-from tickwheel.domain.instants import format_instant
-from tickwheel.domain.request import MALFORMED, TOO_LARGE
+from tickwheel.domain.requests.instants import format_instant
+from tickwheel.domain.requests.request import MALFORMED, TOO_LARGE
 
 JSON_TYPE: Final = b"application/json"
 PROBLEM_TYPE: Final = b"application/problem+json"

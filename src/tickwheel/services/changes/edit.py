@@ -19,11 +19,11 @@ from collections.abc import Set
 
 from msgspec.structs import replace
 
-from tickwheel.domain.definition import with_stored_headers
 from tickwheel.domain.errors import Conflict, FieldProblem, InvalidRequest
 from tickwheel.domain.job import Job, JobState
-from tickwheel.domain.job_request import JobRequest
 from tickwheel.domain.limits import PAST_CLAMP_MS
+from tickwheel.domain.requests.definition import with_stored_headers
+from tickwheel.domain.requests.job_request import JobRequest
 from tickwheel.domain.run import IN_FLIGHT, TERMINAL, RunState, SkipReason
 from tickwheel.ports.store import Change, FirstTimer, JobView, LedgerWrite, Run
 from tickwheel.services.changes.recurring import active_state, first_timer_after, settle_due, skip_pause

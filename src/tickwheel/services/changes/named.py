@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from tickwheel.domain.errors import Conflict
 from tickwheel.domain.job import JobState, ScheduleType
-from tickwheel.domain.job_request import JobRequest
+from tickwheel.domain.requests.job_request import JobRequest
 from tickwheel.domain.run import TERMINAL
 from tickwheel.ports.store import Change, JobView
 from tickwheel.services.changes.edit import edit, edit_recurring, moved, redefined, retimed, timer_of

@@ -6,7 +6,7 @@ from typing import Final
 from tickwheel.domain.errors import FieldProblem, InvalidRequest
 from tickwheel.domain.job import JobState
 from tickwheel.domain.limits import BODY_BYTES
-from tickwheel.domain.patch import parse_patch
+from tickwheel.domain.requests.patch import parse_patch
 from tickwheel.interfaces.http.answers import CancelledBody, JobList
 from tickwheel.interfaces.http.created_views import triggered_body
 from tickwheel.interfaces.http.deps import Deps

@@ -2,13 +2,13 @@
 
 from collections.abc import Mapping
 
-from tickwheel.domain.compact_request import parse_compact_request
 from tickwheel.domain.errors import FieldProblem, InvalidRequest
 from tickwheel.domain.ids import job_id_text
-from tickwheel.domain.job_request import JobRequest
 from tickwheel.domain.limits import BATCH_BODY_BYTES, BODY_BYTES, NAME_CHARS
-from tickwheel.domain.request import parse_job_request, split_batch
-from tickwheel.domain.text_rules import text_fault
+from tickwheel.domain.requests.compact_request import parse_compact_request
+from tickwheel.domain.requests.job_request import JobRequest
+from tickwheel.domain.requests.request import parse_job_request, split_batch
+from tickwheel.domain.requests.text_rules import text_fault
 from tickwheel.interfaces.http.answers import CompactBody
 from tickwheel.interfaces.http.created_views import batch_body, created_body, location
 from tickwheel.interfaces.http.deps import Deps

@@ -7,8 +7,8 @@ from typing import Final
 import msgspec
 
 from tickwheel.domain.errors import FieldProblem, InvalidRequest
-from tickwheel.domain.instants import InstantError, parse_instant
 from tickwheel.domain.limits import BODY_BYTES
+from tickwheel.domain.requests.instants import InstantError, parse_instant
 from tickwheel.interfaces.http.answers import PreviewBody, PreviewRequest
 from tickwheel.interfaces.http.deps import Deps
 from tickwheel.interfaces.http.endpoints import Key

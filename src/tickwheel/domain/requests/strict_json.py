@@ -11,7 +11,7 @@ not UTF-8 as U+DC00 + b too (`surrogateescape`; those are 0x80 and above).
 import json
 from typing import Any, Final, TypeAlias
 
-from tickwheel.domain.json_depth import nests_deeper_than
+from tickwheel.domain.requests.json_depth import nests_deeper_than
 
 Json: TypeAlias = Any
 """A tree: `Members`, list, str, int, float, bool, None or `NotJson`."""

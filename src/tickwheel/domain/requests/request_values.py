@@ -6,12 +6,12 @@ from typing import Final
 
 from tickwheel.domain import limits
 from tickwheel.domain.errors import FieldProblem
-from tickwheel.domain.fields import Field, Kind
-from tickwheel.domain.instants import InstantError, parse_instant
-from tickwheel.domain.payload_scan import step, surrogate_fault
-from tickwheel.domain.strict_json import Json, Members, kind_of
-from tickwheel.domain.target_rules import endpoint_fault, handler_name_fault, header_faults
-from tickwheel.domain.text_rules import key_fault, tag_faults, tenant_fault, text_fault
+from tickwheel.domain.requests.fields import Field, Kind
+from tickwheel.domain.requests.instants import InstantError, parse_instant
+from tickwheel.domain.requests.payload_scan import step, surrogate_fault
+from tickwheel.domain.requests.strict_json import Json, Members, kind_of
+from tickwheel.domain.requests.target_rules import endpoint_fault, handler_name_fault, header_faults
+from tickwheel.domain.requests.text_rules import key_fault, tag_faults, tenant_fault, text_fault
 
 _WANTED: Final = {
     Kind.STRING: "a string",

@@ -5,8 +5,8 @@ from collections.abc import Iterable
 from typing import Final
 
 from tickwheel.domain.errors import FieldProblem
-from tickwheel.domain.fields import FIELDS
-from tickwheel.domain.payload_scan import step
+from tickwheel.domain.requests.fields import FIELDS
+from tickwheel.domain.requests.payload_scan import step
 
 _OTHER_WORDS: Final = {
     "cron": "cron_expression",

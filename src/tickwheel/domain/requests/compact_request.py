@@ -13,17 +13,17 @@ from typing import Annotated, Final, Literal
 import msgspec
 from msgspec import Meta
 
-from tickwheel.domain.body import NO_PAYLOAD, JobBody, RetryBody, TargetBody
 from tickwheel.domain.errors import FieldProblem, InvalidRequest
-from tickwheel.domain.fields import BY_PATH, Field
 from tickwheel.domain.job import ScheduleType
-from tickwheel.domain.job_request import JobRequest
 from tickwheel.domain.limits import RETRIES_MAX
-from tickwheel.domain.member_count import given_count, visible_members
-from tickwheel.domain.request_builder import Doubtful, build_request
-from tickwheel.domain.request_problems import MALFORMED, problems_in, repeated_keys, size_problems
-from tickwheel.domain.strict_json import JsonFault, Members, load
-from tickwheel.domain.unknown_fields import unknown_field
+from tickwheel.domain.requests.body import NO_PAYLOAD, JobBody, RetryBody, TargetBody
+from tickwheel.domain.requests.fields import BY_PATH, Field
+from tickwheel.domain.requests.job_request import JobRequest
+from tickwheel.domain.requests.member_count import given_count, visible_members
+from tickwheel.domain.requests.request_builder import Doubtful, build_request
+from tickwheel.domain.requests.request_problems import MALFORMED, problems_in, repeated_keys, size_problems
+from tickwheel.domain.requests.strict_json import JsonFault, Members, load
+from tickwheel.domain.requests.unknown_fields import unknown_field
 
 COMPACT_FIELDS: Final[dict[str, Field]] = {
     "target_endpoint": BY_PATH["target.endpoint"],

@@ -1,7 +1,7 @@
 """The strict parser of job requests.
 
-It has two halves. The fast one decodes into `domain.body.JobBody` and builds the request, and gives up at the
-first thing that looks odd, without saying what. Only then the slow one (`domain.request_problems`) walks the text
+It has two halves. The fast one decodes into `body.JobBody` and builds the request, and gives up at the
+first thing that looks odd, without saying what. Only then the slow one (`request_problems`) walks the text
 field by field and names *every* problem. A property test holds the two together: what the fast half takes, the
 slow half finds nothing wrong with, and the other way round.
 
@@ -17,14 +17,14 @@ from typing import Final
 import msgspec
 
 from tickwheel.domain import limits
-from tickwheel.domain.batch_items import cut_array
-from tickwheel.domain.body import JobBody
 from tickwheel.domain.errors import FieldProblem, InvalidRequest
-from tickwheel.domain.job_request import JobRequest, request_hash
-from tickwheel.domain.member_count import given_count, visible_members
-from tickwheel.domain.request_builder import Doubtful, build_request
-from tickwheel.domain.request_problems import MALFORMED, TOO_LARGE, explain, find_problems
-from tickwheel.domain.strict_json import JsonFault, load
+from tickwheel.domain.requests.batch_items import cut_array
+from tickwheel.domain.requests.body import JobBody
+from tickwheel.domain.requests.job_request import JobRequest, request_hash
+from tickwheel.domain.requests.member_count import given_count, visible_members
+from tickwheel.domain.requests.request_builder import Doubtful, build_request
+from tickwheel.domain.requests.request_problems import MALFORMED, TOO_LARGE, explain, find_problems
+from tickwheel.domain.requests.strict_json import JsonFault, load
 
 __all__ = ["MALFORMED", "TOO_LARGE", "JobRequest", "parse_job_request", "request_hash", "split_batch"]
 

@@ -13,7 +13,7 @@ import msgspec
 
 from tickwheel.domain import limits
 from tickwheel.domain.errors import FieldProblem
-from tickwheel.domain.strict_json import Json, NotJson
+from tickwheel.domain.requests.strict_json import Json, NotJson
 
 _SURROGATE: Final = re.compile(r"[\ud800-\udfff]")
 _PLAIN_KEY: Final = re.compile(r"[A-Za-z0-9_-]{1,64}", re.ASCII)

@@ -8,16 +8,16 @@ from typing import Any, Final
 
 import msgspec
 
-from tickwheel.domain.definition import REDACTED, definition_of
 from tickwheel.domain.errors import FieldProblem, InvalidRequest
-from tickwheel.domain.fields import FIXED_FIELDS, TIME_FIELDS, Kind, children
 from tickwheel.domain.job import Job
-from tickwheel.domain.job_request import JobRequest
-from tickwheel.domain.payload_scan import payload_text
-from tickwheel.domain.request import parse_job_request
-from tickwheel.domain.request_problems import MALFORMED, field_problems, repeated_keys, size_problems
-from tickwheel.domain.strict_json import Json, JsonFault, Members, load
-from tickwheel.domain.unknown_fields import unknown_field
+from tickwheel.domain.requests.definition import REDACTED, definition_of
+from tickwheel.domain.requests.fields import FIXED_FIELDS, TIME_FIELDS, Kind, children
+from tickwheel.domain.requests.job_request import JobRequest
+from tickwheel.domain.requests.payload_scan import payload_text
+from tickwheel.domain.requests.request import parse_job_request
+from tickwheel.domain.requests.request_problems import MALFORMED, field_problems, repeated_keys, size_problems
+from tickwheel.domain.requests.strict_json import Json, JsonFault, Members, load
+from tickwheel.domain.requests.unknown_fields import unknown_field
 
 _TOP: Final = children("")
 

@@ -3,19 +3,19 @@
 from typing import Final
 
 from tickwheel.domain import limits
-from tickwheel.domain.body import JobBody, RetryBody, TargetBody
 from tickwheel.domain.cron import CronError, parse_cron
-from tickwheel.domain.instants import InstantError, parse_instant
 from tickwheel.domain.job import DEFAULT_TENANT, CatchUp, Lane, Overlap, ScheduleType, Spec, Target, TargetType
-from tickwheel.domain.job_request import JobRequest
-from tickwheel.domain.json_depth import nests_deeper_than
 from tickwheel.domain.outcome import RetryPolicy
-from tickwheel.domain.target_rules import endpoint_fault, handler_name_fault, header_faults
-from tickwheel.domain.text_rules import key_fault, tag_faults, tenant_fault, text_fault
+from tickwheel.domain.requests.body import JobBody, RetryBody, TargetBody
+from tickwheel.domain.requests.instants import InstantError, parse_instant
+from tickwheel.domain.requests.job_request import JobRequest
+from tickwheel.domain.requests.json_depth import nests_deeper_than
+from tickwheel.domain.requests.target_rules import endpoint_fault, handler_name_fault, header_faults
+from tickwheel.domain.requests.text_rules import key_fault, tag_faults, tenant_fault, text_fault
 
 
 class Doubtful(ValueError):
-    """Something is not as it should be; `domain.request_problems` says what."""
+    """Something is not as it should be; `domain.requests.request_problems` says what."""
 
 
 _LANES: Final = {lane.name: lane for lane in Lane}

@@ -1,6 +1,6 @@
 """The body of `POST /v1/jobs` as types, for the decoder of the good path.
 
-Bounds are those of `domain.fields`. `None` stands for "not given" and for null: both mean the default.
+Bounds are those of `domain.requests.fields`. `None` stands for "not given" and for null: both mean the default.
 """
 
 from typing import Annotated, Final, Literal

@@ -1,6 +1,6 @@
 """The slow half of the request parser: everything that is wrong with a text, field by field.
 
-It walks the tree of `domain.strict_json` along the table of `domain.fields`, so the messages, the reference and
+It walks the tree of `strict_json` along the table of `fields`, so the messages, the reference and
 the checks have one source. Value checks that the fast half makes too are the same functions.
 """
 
@@ -9,12 +9,12 @@ from typing import Final
 
 from tickwheel.domain import limits
 from tickwheel.domain.errors import FieldProblem, InvalidRequest
-from tickwheel.domain.fields import Field, Kind, children
-from tickwheel.domain.payload_scan import payload_problems, payload_text, step
-from tickwheel.domain.request_relations import relation_problems
-from tickwheel.domain.request_values import value_problems, wrong_kind
-from tickwheel.domain.strict_json import Json, JsonFault, Members, load
-from tickwheel.domain.unknown_fields import unknown_field
+from tickwheel.domain.requests.fields import Field, Kind, children
+from tickwheel.domain.requests.payload_scan import payload_problems, payload_text, step
+from tickwheel.domain.requests.request_relations import relation_problems
+from tickwheel.domain.requests.request_values import value_problems, wrong_kind
+from tickwheel.domain.requests.strict_json import Json, JsonFault, Members, load
+from tickwheel.domain.requests.unknown_fields import unknown_field
 
 MALFORMED: Final = "malformed_json"
 """Code of the one problem of a body that is no JSON object at all."""

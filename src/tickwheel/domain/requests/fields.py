@@ -1,15 +1,15 @@
 """Every field of a job request in one table.
 
 The slow half of the parser, the OpenAPI document and the reference page are all made from it, so a bound can't
-be documented otherwise than it is checked. The fast half (`domain.body`) states the same bounds as types; a
+be documented otherwise than it is checked. The fast half (`body`) states the same bounds as types; a
 property test holds the two together.
 """
 
 from typing import Final
 
 from tickwheel.domain import limits
-from tickwheel.domain.field import Field, Kind
 from tickwheel.domain.job import DEFAULT_TENANT, CatchUp, Lane, Overlap, ScheduleType, TargetType
+from tickwheel.domain.requests.field import Field, Kind
 
 __all__ = [
     "BY_PATH",

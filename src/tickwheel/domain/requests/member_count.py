@@ -1,4 +1,4 @@
-"""Counting members, to see repeated keys that a decoder drops (see `domain.request`)."""
+"""Counting members, to see repeated keys that a decoder drops (see `domain.requests.request`)."""
 
 from typing import Final
 

@@ -10,8 +10,8 @@ import msgspec
 from msgspec.structs import replace
 
 from tickwheel.domain.errors import FieldProblem, InvalidRequest
-from tickwheel.domain.instants import format_instant
 from tickwheel.domain.job import Job, ScheduleType, Spec, Target, TargetType
+from tickwheel.domain.requests.instants import format_instant
 
 REDACTED: Final = "[redacted]"
 """Shown instead of a header value."""

@@ -5,10 +5,10 @@ from collections.abc import Iterator, Mapping, Set
 from tickwheel.domain import limits
 from tickwheel.domain.cron import CronError, parse_cron
 from tickwheel.domain.errors import FieldProblem
-from tickwheel.domain.fields import FIELDS, TIME_FIELDS, Field
-from tickwheel.domain.instants import InstantError, parse_instant
 from tickwheel.domain.job import ScheduleType, TargetType
-from tickwheel.domain.strict_json import Json
+from tickwheel.domain.requests.fields import FIELDS, TIME_FIELDS, Field
+from tickwheel.domain.requests.instants import InstantError, parse_instant
+from tickwheel.domain.requests.strict_json import Json
 
 Given = Mapping[str, Json]
 """The members of an object that are not null."""
