@@ -103,3 +103,4 @@ def test_host_is_read_off_the_url() -> None:
     assert host_of("https://API.example:8443/a/b?c") == "api.example:8443"
     assert host_of("http://a.example?x=1") == "a.example"
     assert host_of("http://a.example") == "a.example"
+    assert host_of("nonsense") == ""

@@ -135,5 +135,5 @@ class HostGate:
 
 
 def host_of(endpoint: str) -> str:
-    """Host and port of a validated http or https URL, as a name to count under."""
-    return endpoint.split("/", 3)[2].partition("?")[0].lower()
+    """Host and port of a URL, as a name to count under. Takes any text: one odd endpoint must not stop a batch."""
+    return endpoint.partition("//")[2].partition("/")[0].partition("?")[0].lower()

@@ -9,6 +9,7 @@ import asyncio
 import math
 import threading
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Final
 
 import msgspec
@@ -66,7 +67,7 @@ class HandlerExecutor:
             elif registered.is_async:
                 self._start_coroutine(attempt, registered)
             else:
-                self._threads.submit(lambda a=attempt, r=registered: self._call_plain(a, r))  # type: ignore[misc]  # bound now
+                self._threads.submit(partial(self._call_plain, attempt, registered))
 
     def cancel(self, slots: Sequence[int]) -> None:
         for slot in slots:
