@@ -295,8 +295,13 @@ class JobStore(Protocol):
 class TimerStore(Protocol):
     """Waiting timers."""
 
-    async def load_timers(self, from_ms: int, until_ms: int, limit: int) -> Rows:
+    async def load_timers(
+        self, from_ms: int, until_ms: int, limit: int, shards: Sequence[int] | None = None
+    ) -> Rows:
         """Unresolved timers with from_ms <= due < until_ms as TIMER rows, in due order.
+
+        `shards` None: of all shards. A store that keeps the timers of resolved runs leaves them out where it can;
+        the claim of one that slips through answers RESOLVED.
 
         At most about `limit` rows, but never part of a group of equal due times: a page ends at a whole
         millisecond, so that the next page starts at last due + 1 and a tie never hides a row.
@@ -318,7 +323,8 @@ class Ledger(Protocol):
     async def acquire(self, worker: str) -> Ints:
         """Take all shards for this process: epochs rise by one (also after a restart); returned by shard.
 
-        `worker` names this incarnation in claims. In-flight rows of other incarnations are dead from now on.
+        For a process that is alone on its store: every other incarnation is deposed and held to be proved dead.
+        `worker` names this incarnation in claims. (Nodes of a cluster use `ports.shards.ShardStore.take`.)
         """
         ...
 
@@ -360,6 +366,10 @@ class Store(JobStore, TimerStore, Ledger, Protocol):
     """All roles of one database."""
 
     async def counts(self) -> Counts: ...
+
+    async def maintain(self, now_ms: int) -> None:
+        """Make room for what comes (partitions ahead of time); a chore for one process at a time, repeatable."""
+        ...
 
     async def sweep(self, now_ms: int, retention_ms: int) -> int:
         """Delete a bounded piece of history that ended before now - retention; gives rows deleted."""

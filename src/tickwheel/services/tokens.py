@@ -9,6 +9,7 @@ from typing import Final
 import numpy as np
 
 from tickwheel.domain.columns import Ints, Rows
+from tickwheel.domain.ids import shards_of
 from tickwheel.domain.run import FENCE_SEQUENCE_BITS
 
 SEQUENCE_LIMIT: Final = 1 << 31
@@ -44,10 +45,3 @@ class Tokens:
         """Whether `fence` was drawn under an earlier epoch than ours, by a process that is gone."""
         shard = int.from_bytes(job_id[6:8], "big")
         return fence >> FENCE_SEQUENCE_BITS < int(self._epochs[shard])
-
-
-def shards_of(job_ids: Rows) -> Ints:
-    """The shard that is written into each id."""
-    raw = np.frombuffer(np.ascontiguousarray(job_ids).tobytes(), dtype=np.uint8).reshape(-1, 16)
-    shards: Ints = raw[:, 6].astype(np.int64) << 8 | raw[:, 7]
-    return shards

@@ -93,8 +93,10 @@ class FaultyStore:
     async def list_jobs(self, query: JobQuery) -> JobPage:
         return await self._call("list_jobs", lambda: self._inner.list_jobs(query))
 
-    async def load_timers(self, from_ms: int, until_ms: int, limit: int) -> Rows:
-        return await self._call("load_timers", lambda: self._inner.load_timers(from_ms, until_ms, limit))
+    async def load_timers(
+        self, from_ms: int, until_ms: int, limit: int, shards: Sequence[int] | None = None
+    ) -> Rows:
+        return await self._call("load_timers", lambda: self._inner.load_timers(from_ms, until_ms, limit, shards))
 
     async def broken_chains(self, after: bytes, limit: int) -> ChainPage:
         return await self._call("broken_chains", lambda: self._inner.broken_chains(after, limit))
@@ -131,6 +133,9 @@ class FaultyStore:
 
     async def counts(self) -> Counts:
         return await self._call("counts", self._inner.counts)
+
+    async def maintain(self, now_ms: int) -> None:
+        return await self._call("maintain", lambda: self._inner.maintain(now_ms))
 
     async def sweep(self, now_ms: int, retention_ms: int) -> int:
         return await self._call("sweep", lambda: self._inner.sweep(now_ms, retention_ms))

@@ -16,7 +16,7 @@ from tickwheel.adapters.memory.completions import CompletionTransaction
 from tickwheel.adapters.memory.tables import Tables
 from tickwheel.adapters.memory.views import attempts_of, job_view
 from tickwheel.domain.columns import TIMER, Bools, Ints, Rows, empty
-from tickwheel.domain.ids import SHARD_COUNT
+from tickwheel.domain.ids import SHARD_COUNT, shard_of
 from tickwheel.domain.job import JobState, encode_spec
 from tickwheel.ports.clock import Clock
 from tickwheel.ports.store import (
@@ -71,8 +71,15 @@ class MemoryStore:
     async def list_jobs(self, query: JobQuery) -> JobPage:
         return listings.list_jobs(self._tables, query)
 
-    async def load_timers(self, from_ms: int, until_ms: int, limit: int) -> Rows:
-        keys = sorted(key for key in self._tables.timers if from_ms <= key.due_ms < until_ms)
+    async def load_timers(
+        self, from_ms: int, until_ms: int, limit: int, shards: Sequence[int] | None = None
+    ) -> Rows:
+        wanted = range(SHARD_COUNT) if shards is None else set(shards)
+        keys = sorted(
+            key
+            for key in self._tables.timers
+            if from_ms <= key.due_ms < until_ms and shard_of(key.job_id) in wanted
+        )
         if len(keys) > limit:
             last_ms = keys[limit - 1].due_ms
             keys = [key for key in keys if key.due_ms <= last_ms]
@@ -150,6 +157,9 @@ class MemoryStore:
     async def counts(self) -> Counts:
         jobs = sum(job.state is not JobState.DELETED for job in self._tables.jobs.values())
         return Counts(jobs=jobs, waiting=len(self._tables.timers), dead_letters=len(self._tables.dead))
+
+    async def maintain(self, now_ms: int) -> None:
+        """Dictionaries have room for everything."""
 
     async def sweep(self, now_ms: int, retention_ms: int) -> int:
         return retention.sweep(self._tables, now_ms, retention_ms)

@@ -1,0 +1,26 @@
+"""What the side that decides about ownership asks of the side that loads and fires."""
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+from tickwheel.ports.shards import Pair, Taken
+
+
+class Intake(Protocol):
+    """Timers of the held shards: loading, feeding, and what of them is settled. Loop thread only."""
+
+    def adopt(self, taken: Sequence[Taken]) -> None:
+        """Begin to load and feed these shards, what is due now first. They are in the holdings already."""
+        ...
+
+    def drop(self, shards: Sequence[int]) -> None:
+        """Forget everything about these shards and resolve nothing. They have left the holdings already."""
+        ...
+
+    async def quiesce(self, shards: Sequence[int]) -> None:
+        """Claim nothing of these shards any more, and wait for the claims that are open."""
+        ...
+
+    def pairs(self, shards: Sequence[int]) -> Mapping[int, Pair]:
+        """The pair of each shard that may be stored now; shards that have none yet are left out."""
+        ...
