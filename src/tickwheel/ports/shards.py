@@ -29,8 +29,8 @@ STORED: Final = 0
 class Snapshot(msgspec.Struct, frozen=True, gc=False):
     """What some read had seen. `text` is the store's own form.
 
-    A snapshot is good for `feed` only in the database session that read it (after a crash of the store, transaction
-    ids of that time may be given out again); one that was stored in a pair is good in every session.
+    A snapshot is good for `feed` only in the database session that read it (after a crash of the store, ids
+    of transactions may be given out again); one that was stored in a pair is good in every session.
     """
 
     text: str
