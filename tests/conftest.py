@@ -18,6 +18,10 @@ from hypothesis import HealthCheck, Phase, settings
 
 from tickwheel.testing.idle_loop import IdleLoop, until_idle
 
+from .servers.postgresql import PostgresServer
+from .servers.postgresql_binaries import NoPostgres
+from .servers.postgresql_databases import blank_database, shared_server, stop_shared_server
+
 # A busy machine makes any example slow: no deadline, and no complaint about how long examples take to make.
 _PATIENT = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 settings.register_profile(
@@ -73,6 +77,52 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     assert isinstance(runner, asyncio.Runner)
     runner.run(_check_leaks(test, arguments))
     return True
+
+
+@pytest.fixture
+def postgresql() -> PostgresServer:
+    """The server that the tests of this process share; a test that breaks servers starts its own."""
+    return shared_server()
+
+
+@pytest.fixture
+def blank_postgresql(postgresql: PostgresServer) -> Iterator[str]:
+    """The URL of an empty database of the test's own."""
+    name = blank_database()
+    yield postgresql.url(name)
+    postgresql.drop_database(name)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_setup() -> Generator[None, None, None]:
+    """A test that needs PostgreSQL where there is none is skipped."""
+    return (yield from _skipping_without_postgresql())
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call() -> Generator[None, None, None]:
+    """The same for tests that start a server themselves."""
+    return (yield from _skipping_without_postgresql())
+
+
+def _skipping_without_postgresql() -> Generator[None, None, None]:
+    try:
+        return (yield)
+    except NoPostgres as error:
+        pytest.skip(str(error))
+
+
+def pytest_sessionfinish() -> None:
+    """End what the tests of this process shared."""
+    stop_shared_server()
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """One line for all the tests that were skipped for want of PostgreSQL."""
+    reasons = [str(report.longrepr) for report in terminalreporter.stats.get("skipped", [])]
+    count = sum("no PostgreSQL" in reason for reason in reasons)
+    if count:
+        terminalreporter.write_line(f"SKIPPED {count} tests of PostgreSQL: none here, and it may not be installed")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -1,0 +1,85 @@
+"""Where PostgreSQL's programs are: on the machine already, or installed by us where we may."""
+
+import fcntl
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+
+LOWEST_VERSION = 15
+_NO_MAIN_CLUSTER = Path("/etc/postgresql-common/createcluster.d/no-main-cluster.conf")
+
+
+class NoPostgres(Exception):
+    """There is no PostgreSQL here, and we may not install one."""
+
+
+@cache
+def find_binaries() -> Path:
+    """The folder with `initdb` and `postgres`; raises `NoPostgres`.
+
+    Looked for in $PG_BIN, then where `pg_config` points to, then in Debian's folders, newest version first. On a
+    Debian machine without any, root installs the package (once, without starting a server).
+    """
+    for folder in _candidates():
+        if (folder / "postgres").exists() and (folder / "initdb").exists() and _version(folder) >= LOWEST_VERSION:
+            return folder
+    if os.geteuid() == 0 and shutil.which("apt-get"):
+        with _lock():
+            if not list(_debian()):
+                _install()
+        for folder in _debian():
+            return folder
+    raise NoPostgres(
+        f"no PostgreSQL {LOWEST_VERSION} or newer here: install one, or set PG_BIN to the folder of its `initdb`"
+    )
+
+
+def _candidates() -> Iterator[Path]:
+    if os.environ.get("PG_BIN"):
+        yield Path(os.environ["PG_BIN"])
+    if pg_config := shutil.which("pg_config"):
+        told = subprocess.run([pg_config, "--bindir"], capture_output=True, text=True, check=False)
+        if told.returncode == 0:
+            yield Path(told.stdout.strip())
+    yield from _debian()
+    if initdb := shutil.which("initdb"):
+        yield Path(initdb).resolve().parent
+
+
+def _debian() -> Iterator[Path]:
+    found = [path for path in Path("/usr/lib/postgresql").glob("*/bin") if (path / "initdb").exists()]
+    yield from sorted(found, key=_version, reverse=True)
+
+
+def _version(folder: Path) -> int:
+    told = subprocess.run([folder / "postgres", "--version"], capture_output=True, text=True, check=False)
+    words = told.stdout.split()  # "postgres (PostgreSQL) 15.18 (Debian ...)"
+    return int(words[2].split(".")[0]) if len(words) > 2 and words[2][0].isdigit() else 0
+
+
+@contextmanager
+def _lock() -> Iterator[None]:
+    """Parallel test processes take turns: apt allows one at a time."""
+    with (Path(tempfile.gettempdir()) / "tickwheel-postgresql-install.lock").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def _install() -> None:
+    """Without a cluster of the package's own: it would take the default port."""
+    quiet = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+    ours = not _NO_MAIN_CLUSTER.exists()
+    if ours:
+        _NO_MAIN_CLUSTER.parent.mkdir(parents=True, exist_ok=True)
+        _NO_MAIN_CLUSTER.write_text("create_main_cluster = false\n")
+    try:
+        for command in (["update"], ["install", "-y", "--no-install-recommends", "postgresql"]):
+            subprocess.run(["apt-get", "-q", *command], env=quiet, capture_output=True, check=False)
+    finally:
+        if ours:
+            _NO_MAIN_CLUSTER.unlink(missing_ok=True)

@@ -1,0 +1,49 @@
+"""Databases for tests: one server per test process, started when first asked for, one database per test.
+
+A database with Tickwheel's tables is copied from a template that is made once, which is a good deal quicker than
+making the tables again.
+"""
+
+import atexit
+from collections.abc import Callable
+from functools import cache
+from itertools import count
+
+from .postgresql import PostgresServer
+
+_numbers = count(1)
+_templates: dict[str, str] = {}
+
+
+@cache
+def shared_server() -> PostgresServer:
+    """The server of this process; raises `NoPostgres`. Tests that break a server start their own."""
+    server = PostgresServer().__enter__()
+    atexit.register(server.close)
+    return server
+
+
+def stop_shared_server() -> None:
+    """End the server of this process, if it was ever started."""
+    if shared_server.cache_info().currsize:
+        shared_server().close()
+        shared_server.cache_clear()
+        _templates.clear()
+
+
+def blank_database() -> str:
+    """The name of a new, empty database on the shared server."""
+    name = f"test_{next(_numbers)}"
+    shared_server().create_database(name)
+    return name
+
+
+def copied_database(kind: str, prepare: Callable[[str], None]) -> str:
+    """The name of a new database; a copy of the template `kind`, which `prepare(url)` has filled."""
+    server = shared_server()
+    if kind not in _templates:
+        prepare(server.create_database(f"template_{kind}"))
+        _templates[kind] = f"template_{kind}"
+    name = f"test_{next(_numbers)}"
+    server.create_database(name, _templates[kind])
+    return name
