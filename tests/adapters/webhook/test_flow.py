@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 import uvloop
 
-from tickwheel.adapters.webhook import curl_loop
+from tickwheel.adapters.curl import curl_loop
+from tickwheel.adapters.curl.poller import SelectorPoller
 from tickwheel.adapters.webhook.hosts import Line, Turnstile
-from tickwheel.adapters.webhook.poller import SelectorPoller
 from tickwheel.domain.outcome import Outcome, OutcomeClass
 
 from .harness import Bench, Run, error_of, loopback, make_work, run_id, wait_until

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import pycurl
 
-from tickwheel.adapters.webhook.curl_loop import EasyHandle
+from tickwheel.adapters.curl.curl_loop import EasyHandle
 from tickwheel.adapters.webhook.settings import IDLE_CONNECTION_S, WebhookSettings
 from tickwheel.domain.outcome import NOTE_LIMIT_BYTES
 

@@ -17,7 +17,7 @@ from typing import Final
 import msgspec
 import pycurl
 
-from tickwheel.adapters.webhook.curl_loop import CurlLoop, EasyHandle
+from tickwheel.adapters.curl.curl_loop import CurlLoop, EasyHandle
 from tickwheel.adapters.webhook.endpoint import Endpoint, EndpointRefused, parse_endpoint
 from tickwheel.adapters.webhook.exchange import Exchange
 from tickwheel.adapters.webhook.headers import HeaderRefused, header_lines

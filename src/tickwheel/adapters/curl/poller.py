@@ -47,7 +47,7 @@ class SelectorPoller:
     def fileno(self) -> int:
         number = getattr(self._selector, "fileno", None)
         if number is None:
-            raise RuntimeError("webhooks need epoll or kqueue")
+            raise RuntimeError("libcurl needs epoll or kqueue here")
         return int(number())
 
     def watch(self, descriptor: int, wanted: int) -> None:

@@ -12,7 +12,7 @@ from typing import Any, Final, TypeAlias
 
 import pycurl
 
-from tickwheel.adapters.webhook.poller import make_poller
+from tickwheel.adapters.curl.poller import make_poller
 
 EasyHandle: TypeAlias = Any  # pycurl has no types
 OnDone: TypeAlias = Callable[[EasyHandle, int], None]
