@@ -6,9 +6,9 @@
         proxy.swallow()               # half-open: both sides stay connected, nothing arrives
         proxy.heal()
 
-It runs on a thread of its own, so that it goes on whatever the test's event loop does. A fault is in force when its
-method returns, for the connections that exist and for new ones; `heal` ends it. What was swallowed stays lost, so
-after `swallow` and `mute` the connections concerned are reset by `heal`, as a network that forgot them would do.
+It runs on a thread of its own, so that it goes on whatever the test's event loop does. A fault is in force when
+its method returns, for the connections that exist and for new ones; `heal` ends it. What was swallowed stays lost,
+so `heal` resets the connections that lost something, as a network that forgot them would do.
 """
 
 import asyncio
