@@ -1,0 +1,47 @@
+"""Gauges of `/metrics` that are read from their owners at each scrape."""
+
+from collections.abc import Callable
+
+from tickwheel.adapters.system import SystemClock
+from tickwheel.adapters.telemetry.metrics import GaugeReading, Metrics
+from tickwheel.domain.job import Lane
+from tickwheel.services.ready import KIND_HANDLER, KIND_WEBHOOK
+from tickwheel.services.scheduler import Scheduler
+
+KIND_NAMES = {KIND_WEBHOOK: "webhook", KIND_HANDLER: "handler"}
+
+
+def add_gauges(metrics: Metrics, scheduler: Scheduler, clock: SystemClock) -> None:
+    def gauge(name: str, text: str, read: Callable[[], float]) -> None:
+        metrics.add_gauge(lambda: GaugeReading(name=f"tickwheel_{name}", help=text, values={"": read()}))
+
+    def backlog() -> GaugeReading:
+        values = {
+            f"{kind_name}_{lane.name.lower()}": float(scheduler.ready.count(kind, lane))
+            for kind, kind_name in KIND_NAMES.items()
+            for lane in Lane
+        }
+        return GaugeReading(
+            name="tickwheel_backlog", help="Due and waiting for a slot.", values=values, label="queue"
+        )
+
+    def in_flight() -> GaugeReading:
+        values = {name: float(len(scheduler.pools[kind].inflight)) for kind, name in KIND_NAMES.items()}
+        return GaugeReading(name="tickwheel_in_flight", help="Attempts running.", values=values, label="kind")
+
+    def oldest_due_s() -> float:
+        heads = [due for kind in KIND_NAMES for due in scheduler.ready.oldest_due_ms(kind) if due is not None]
+        return max(0, clock.now_ms() - min(heads)) / 1000 if heads else 0.0
+
+    gauge("armed_timers", "Timers in the wheel.", lambda: len(scheduler.wheel))
+    gauge("held_timers", "Due webhooks that wait for their host.", lambda: scheduler.gate.held_count)
+    gauge("parked_timers", "Due timers that are tried again after a pause.", lambda: len(scheduler.parked))
+    gauge("uncommitted_completions", "Ended attempts not committed yet.", lambda: scheduler.completions.pending)
+    gauge("oldest_due_seconds", "How long the oldest due timer has waited for a slot.", oldest_due_s)
+    gauge(
+        "clock_behind_seconds",
+        "Wall clock behind the scheduler's clock (slewed away).",
+        lambda: clock.behind_ms() / 1000,
+    )
+    metrics.add_gauge(backlog)
+    metrics.add_gauge(in_flight)
