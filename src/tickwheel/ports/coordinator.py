@@ -77,3 +77,7 @@ class Coordinator(Protocol):
     async def lock_holder(self, name: str) -> str | None:
         """The incarnation that holds the lock now."""
         ...
+
+    async def aclose(self) -> None:
+        """Let go of connections. Not a leave: the beats just end."""
+        ...

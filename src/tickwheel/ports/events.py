@@ -5,7 +5,7 @@ it and no outcome depends on it.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Protocol, TypeAlias
+from typing import Literal, Protocol, TypeAlias
 
 import msgspec
 
@@ -84,6 +84,50 @@ class ClockStepped(msgspec.Struct, frozen=True):
     behind_ms: int
 
 
+class ShardsTaken(msgspec.Struct, frozen=True):
+    """This node owns more shards; each has a new epoch. `cause` is where they came from."""
+
+    count: int
+    held_count: int  # all that this node holds now
+    cause: Literal["free", "takeover", "own"]  # nobody's; a dead node's; its own under an older epoch
+
+
+class ShardsLeft(msgspec.Struct, frozen=True):
+    """This node owns fewer shards: handed over, or lost (it was deposed, or somebody else owns them)."""
+
+    count: int
+    held_count: int
+    cause: Literal["handed_over", "lost"]
+
+
+class MemberLost(msgspec.Struct, frozen=True):
+    """A node was declared dead and may claim no more. `proved`: its process is known to be gone."""
+
+    incarnation: str
+    proved: bool
+    silent_ms: int
+
+
+class Deposed(msgspec.Struct, frozen=True):
+    """This node was declared dead by another one and goes on under a new incarnation, without its shards."""
+
+    incarnation: str
+    successor: str
+
+
+class MembershipFrozen(msgspec.Struct, frozen=True):
+    """The coordinator can't be reached (or can again): nobody is declared dead meanwhile, firing goes on."""
+
+    frozen: bool
+    error: str = ""
+
+
+class LeadershipChanged(msgspec.Struct, frozen=True):
+    """This node does the chores that one node does for all, or does them no more."""
+
+    leads: bool
+
+
 Event: TypeAlias = (
     AttemptsStarted
     | AttemptsEnded
@@ -94,6 +138,12 @@ Event: TypeAlias = (
     | ChainMended
     | RunsUnserved
     | ClockStepped
+    | ShardsTaken
+    | ShardsLeft
+    | MemberLost
+    | Deposed
+    | MembershipFrozen
+    | LeadershipChanged
 )
 
 

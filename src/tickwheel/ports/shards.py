@@ -102,6 +102,10 @@ class ShardStore(Protocol):
         """
         ...
 
+    async def deposed(self, incarnations: Sequence[str]) -> Sequence[str]:
+        """Which of these were deposed, or never enlisted; read from the truth, not from a cache."""
+        ...
+
     async def list_shards(self) -> Sequence[ShardState]:
         """All shards, in order."""
         ...

@@ -61,6 +61,9 @@ class MemoryCoordinator:
         lock = self._locks.get(name)
         return lock.holder if lock else None
 
+    async def aclose(self) -> None:
+        """Nothing to let go of."""
+
     def _is_beating(self, incarnation: str) -> bool:
         member = self._members.get(incarnation)
         return member is not None and self._clock.monotonic_ms() - member.changed_ms < self._lapse_ms

@@ -11,10 +11,16 @@ from tickwheel.ports.events import (
     AttemptsEnded,
     ChainMended,
     ClockStepped,
+    Deposed,
     Event,
+    LeadershipChanged,
     LoopFailed,
+    MemberLost,
+    MembershipFrozen,
     RunsUnserved,
     ScheduleFailing,
+    ShardsLeft,
+    ShardsTaken,
     TimersLoaded,
 )
 
@@ -79,6 +85,25 @@ class LogSink:
                         )
             case ClockStepped():
                 self._log.warning("clock.stepped_back", behind_ms=event.behind_ms)
+            case ShardsTaken():
+                self._log.info("shards.taken", count=event.count, held=event.held_count, cause=event.cause)
+            case ShardsLeft():
+                self._log.info("shards.left", count=event.count, held=event.held_count, cause=event.cause)
+            case MemberLost():
+                self._log.warning(
+                    "member.lost",
+                    incarnation=event.incarnation,
+                    proved_dead=event.proved,
+                    silent_ms=event.silent_ms,
+                )
+            case Deposed():
+                self._log.warning("node.deposed", incarnation=event.incarnation, successor=event.successor)
+            case MembershipFrozen(frozen=True):
+                self._log.warning("membership.frozen", error=event.error)
+            case MembershipFrozen():
+                self._log.info("membership.resumed")
+            case LeadershipChanged():
+                self._log.info("leader.changed", leads=event.leads)
             case TimersLoaded() if event.count:
                 self._log.debug("timers.loaded", count=event.count, took_ms=event.took_ms)
             case AttemptsEnded() if event.stale_count:

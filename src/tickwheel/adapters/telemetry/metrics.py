@@ -29,10 +29,16 @@ from tickwheel.ports.events import (
     ChainMended,
     ClaimsAnswered,
     ClockStepped,
+    Deposed,
     Event,
+    LeadershipChanged,
     LoopFailed,
+    MemberLost,
+    MembershipFrozen,
     RunsUnserved,
     ScheduleFailing,
+    ShardsLeft,
+    ShardsTaken,
     TimersLoaded,
 )
 
@@ -60,6 +66,10 @@ class Metrics(Collector):
         self._verdicts = np.zeros(len(ClaimVerdict), dtype=np.int64)
         self._counts: Counter[str] = Counter()
         self._loops: Counter[str] = Counter()
+        self._taken: Counter[str] = Counter()
+        self._left: Counter[str] = Counter()
+        self._lost_members: Counter[str] = Counter()
+        self._now: Counter[str] = Counter()  # gauges that events tell
         self._gauges: list[Callable[[], GaugeReading]] = []
         self._registry = CollectorRegistry()
         self._registry.register(self)
@@ -103,6 +113,25 @@ class Metrics(Collector):
                 self._counts["runs_unserved"] += sum(event.counts.values())
             case ClockStepped():
                 self._counts["clock_steps_back"] += 1
+            case _:
+                self._count_membership(event)
+
+    def _count_membership(self, event: Event) -> None:
+        match event:
+            case ShardsTaken():
+                self._taken[event.cause] += event.count
+                self._now["shards_held"] = event.held_count
+            case ShardsLeft():
+                self._left[event.cause] += event.count
+                self._now["shards_held"] = event.held_count
+            case MemberLost():
+                self._lost_members["proved_dead" if event.proved else "silent"] += 1
+            case Deposed():
+                self._counts["deposed"] += 1
+            case MembershipFrozen():
+                self._now["membership_frozen"] = int(event.frozen)
+            case LeadershipChanged():
+                self._now["leads"] = int(event.leads)
 
     def _count_started(self, event: AttemptsStarted) -> None:
         columns = np.searchsorted(LATENESS_BOUNDS_MS, event.lateness_ms, side="left")
@@ -126,6 +155,15 @@ class Metrics(Collector):
         verdicts = {v.name.lower(): int(self._verdicts[v]) for v in ClaimVerdict}
         yield _counter("tickwheel_claims", "Claims, by verdict.", verdicts, "verdict")
         yield _counter("tickwheel_loop_failures", "Errors that a loop survived.", self._loops, "loop")
+        yield _counter("tickwheel_shards_taken", "Shards taken; each has a new epoch.", self._taken, "cause")
+        yield _counter("tickwheel_shards_left", "Shards given away or lost.", self._left, "cause")
+        yield _counter(
+            "tickwheel_members_lost", "Nodes that this one declared dead.", self._lost_members, "evidence"
+        )
+        for key, name, text in _PLAIN_GAUGES:
+            gauge = GaugeMetricFamily(name, text)
+            gauge.add_metric([], self._now[key])
+            yield gauge
         for key, name, text in _PLAIN_COUNTERS:
             yield _counter(name, text, {"": self._counts[key]}, "")
         seconds = self._counts["claim_ms"] / 1000
@@ -159,6 +197,12 @@ _PLAIN_COUNTERS: Final = (
     ("chains_mended", "tickwheel_chains_mended", "Recurring jobs whose next timer was lost or double: a fault."),
     ("runs_unserved", "tickwheel_runs_unserved", "Due runs of handlers that are not registered here."),
     ("clock_steps_back", "tickwheel_clock_steps_back", "Times that the machine's clock was set back."),
+    ("deposed", "tickwheel_depositions", "Times that other nodes declared this one dead."),
+)
+_PLAIN_GAUGES: Final = (
+    ("shards_held", "tickwheel_shards_held", "Shards whose timers this node fires; of a cluster only."),
+    ("membership_frozen", "tickwheel_membership_frozen", "1 while the coordinator can't be reached."),
+    ("leads", "tickwheel_leader", "1 on the node that does the chores for all."),
 )
 
 
