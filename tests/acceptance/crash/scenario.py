@@ -1,8 +1,6 @@
 """One crash test: server, sink, load, killer, and then the checker."""
 
 import random
-import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -10,64 +8,17 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from ...servers.serve import Serve  # noqa: TID252 - tests are not installed, so they have no absolute name
 from .api import Api
 from .checker import Verdict, check
 from .load import Load
 
-START_LIMIT_S = 30
 SETTLE_LIMIT_S = 90
 OPEN_STATES = ("SCHEDULED", "CLAIMED", "DISPATCHED", "RUNNING")
 
 
-class Server:
-    """`tickwheel serve` on one port and one data folder, killed and started again; it runs in that folder."""
-
-    def __init__(self, folder: Path, *flags: str) -> None:
-        self.port = _free_port()
-        self._folder, self._flags = folder, flags
-        self._log = (folder / "server.log").open("ab")
-        self._process: subprocess.Popen[bytes] | None = None
-
-    def start(self) -> None:
-        command = [sys.executable, "-m", "tickwheel", "serve", "--no-auth", "--allow-loopback"]
-        command += ["--port", str(self.port), "--data", str(self._folder / "data"), *self._flags]
-        self._process = subprocess.Popen(
-            command, stdout=self._log, stderr=self._log, start_new_session=True, cwd=self._folder
-        )
-
-    @property
-    def pid(self) -> int:
-        assert self._process is not None
-        return self._process.pid
-
-    def wait_until_ready(self) -> None:
-        deadline = time.monotonic() + START_LIMIT_S
-        while time.monotonic() < deadline:
-            assert self._process is not None
-            if self._process.poll() is not None:
-                said = Path(self._log.name).read_text(errors="replace")[-2_000:]
-                raise RuntimeError(f"the server ended with {self._process.returncode}:\n{said}")
-            try:
-                socket.create_connection(("127.0.0.1", self.port), timeout=1).close()
-                return
-            except OSError:
-                time.sleep(0.02)
-        raise TimeoutError("the server did not listen in time")
-
-    def kill(self) -> None:
-        assert self._process is not None
-        self._process.kill()
-        self._process.wait()
-
-    def stop(self) -> None:
-        if self._process is not None and self._process.poll() is None:
-            self._process.send_signal(signal.SIGTERM)
-            try:
-                self._process.wait(20)
-            except subprocess.TimeoutExpired:
-                self._process.kill()
-                self._process.wait()
-        self._log.close()
+class Server(Serve):
+    """A node on SQLite, with its database in the folder."""
 
 
 def crash_test(
@@ -130,15 +81,3 @@ def _settle(port: int) -> None:
                 return
             time.sleep(0.3)
     # What is still open then is reported by the checker as lost.
-
-
-def _free_port() -> int:
-    rng = random.SystemRandom()
-    while True:
-        port = rng.randint(20_000, 32_000)
-        with socket.socket() as probe:
-            try:
-                probe.bind(("127.0.0.1", port))
-            except OSError:
-                continue
-            return port
