@@ -44,9 +44,10 @@ SETTINGS: Final[Mapping[str, str]] = {
 }
 """What every server here is started with; `settings` of the constructor go on top."""
 _AS_ROOT: Final = os.geteuid() == 0
-_UNPRIVILEGED: Final[dict[str, Any]] = (
+UNPRIVILEGED: Final[dict[str, Any]] = (
     {"user": "postgres", "group": "postgres", "extra_groups": []} if _AS_ROOT else {}
 )
+"""How a program is started that refuses to run as root."""
 
 
 class PostgresServer:
@@ -242,7 +243,7 @@ class PostgresServer:
                 stdout=log,
                 stderr=log,
                 start_new_session=True,
-                **_UNPRIVILEGED,
+                **UNPRIVILEGED,
             )
 
     def _answers(self) -> bool:
@@ -263,7 +264,7 @@ class PostgresServer:
             capture_output=True,
             text=True,
             check=False,
-            **_UNPRIVILEGED,
+            **UNPRIVILEGED,
         )
         if done.returncode:
             raise RuntimeError(f"{program} failed: {done.stderr}")

@@ -1,0 +1,203 @@
+"""Real etcd clusters for tests and benchmarks, as children of this process.
+
+    with EtcdCluster(3) as cluster:
+        cluster.url                  # etcd://127.0.0.1:15001,127.0.0.1:15002,127.0.0.1:15003
+        cluster.leader().kill()
+
+The timing (`--heartbeat-interval 50 --election-timeout 500`) is the one that the docs advise: a new leader is there
+about a second after the old one was killed.
+"""
+
+import atexit
+import base64
+import fcntl
+import json
+import os
+import random
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+import urllib.request
+from functools import cache
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Self
+
+PORTS: Final = range(11_000, 15_000)
+START_SECONDS: Final = 30
+
+
+class NoEtcd(Exception):
+    """There is no etcd here, and we may not install one."""
+
+
+def find_etcd() -> str:
+    """The path of the server; root on a Debian machine without one installs the package. Raises `NoEtcd`."""
+    found = os.environ.get("ETCD_BIN") or shutil.which("etcd")
+    if found is None and os.geteuid() == 0 and shutil.which("apt-get"):
+        _install()
+        found = shutil.which("etcd")
+    if found is None:
+        raise NoEtcd("no etcd here: install etcd-server, or set ETCD_BIN to the path of `etcd`")
+    return found
+
+
+def _install() -> None:
+    with (Path(tempfile.gettempdir()) / "tickwheel-etcd-install.lock").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)  # parallel test processes take turns
+        if shutil.which("etcd"):
+            return
+        for command in (["update"], ["install", "-y", "--no-install-recommends", "etcd-server", "etcd-client"]):
+            subprocess.run(
+                ["apt-get", "-q", *command],
+                env={**os.environ, "DEBIAN_FRONTEND": "noninteractive", "RUNLEVEL": "1"},
+                capture_output=True,
+                check=False,
+            )
+
+
+class EtcdServer:
+    """One member; `start`, `kill`, `freeze` and `thaw` it as you like."""
+
+    def __init__(self, program: str, name: str, folder: Path, arguments: list[str], port: int) -> None:
+        self._command = [program, "--name", name, "--data-dir", str(folder / name), *arguments]
+        self.name, self.port = name, port
+        self._log = folder / f"{name}.log"
+        self.process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        """Begin, or go on with the data of before; doesn't wait."""
+        with self._log.open("ab") as log:
+            self.process = subprocess.Popen(self._command, stdout=log, stderr=log, start_new_session=True)
+
+    def kill(self) -> None:
+        """kill -9."""
+        if self.process is not None:
+            self.process.kill()
+            self.process.wait(30)
+            self.process = None
+
+    def freeze(self) -> None:
+        """It hangs: connections are still accepted, nothing is answered."""
+        assert self.process is not None
+        self.process.send_signal(signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        assert self.process is not None
+        self.process.send_signal(signal.SIGCONT)
+
+    def ask(self, path: str, message: object, timeout: float = 2) -> Any:
+        """A call to this member's JSON gateway. Raises OSError."""
+        request = urllib.request.Request(
+            f"http://127.0.0.1:{self.port}{path}",
+            json.dumps(message).encode(),
+            {"Content-Type": "application/json"},
+        )
+        with urllib.request.urlopen(request, timeout=timeout) as answer:
+            return json.load(answer)
+
+    def is_serving(self) -> bool:
+        """Whether it can read with a quorum."""
+        try:
+            self.ask("/v3/kv/range", {"key": base64.b64encode(b"x").decode()})
+        except OSError:
+            if self.process is not None and self.process.poll() is not None:
+                raise RuntimeError(f"etcd ended:\n{self._log.read_text()[-3000:]}") from None
+            return False
+        return True
+
+
+class EtcdCluster:
+    """`count` members on loopback, with data folders of their own that `close` removes."""
+
+    def __init__(self, count: int = 1) -> None:
+        program = find_etcd()
+        self.folder = Path(tempfile.mkdtemp(prefix="tw-etcd-"))
+        ports = _free_ports(2 * count)
+        names = [f"n{number}" for number in range(count)]
+        peers = [f"http://127.0.0.1:{port}" for port in ports[count:]]
+        self.servers = []
+        for name, port, peer in zip(names, ports, peers, strict=False):
+            client = f"http://127.0.0.1:{port}"
+            arguments = ["--listen-client-urls", client, "--advertise-client-urls", client]
+            arguments += ["--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer]
+            arguments += ["--initial-cluster", ",".join(f"{n}={p}" for n, p in zip(names, peers, strict=True))]
+            arguments += ["--initial-cluster-token", "test", "--initial-cluster-state", "new"]
+            arguments += ["--heartbeat-interval", "50", "--election-timeout", "500"]
+            arguments += ["--logger", "zap", "--log-outputs", "stderr", "--unsafe-no-fsync"]
+            self.servers.append(EtcdServer(program, name, self.folder, arguments, port))
+
+    @property
+    def url(self) -> str:
+        return "etcd://" + ",".join(f"127.0.0.1:{server.port}" for server in self.servers)
+
+    def __enter__(self) -> Self:
+        try:
+            for server in self.servers:
+                server.start()
+            self.wait()
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def wait(self) -> None:
+        """Until every running member serves."""
+        deadline = time.monotonic() + START_SECONDS
+        for server in self.servers:
+            while server.process is not None and not server.is_serving():
+                if time.monotonic() > deadline:
+                    raise RuntimeError(f"etcd member {server.name} did not serve within {START_SECONDS} s")
+                time.sleep(0.02)
+
+    def leader(self) -> EtcdServer:
+        """The member that leads now."""
+        for server in self.servers:
+            if server.process is not None:
+                status = server.ask("/v3/maintenance/status", {})
+                if status.get("leader") == status["header"]["member_id"]:
+                    return server
+        raise RuntimeError("no member leads")
+
+    def close(self) -> None:
+        for server in self.servers:
+            server.kill()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def _free_ports(count: int) -> list[int]:
+    """Ports below the range from which the system takes client ports, free a moment ago."""
+    ports: list[int] = []
+    while len(ports) < count:
+        port = random.choice(PORTS)
+        with socket.socket() as probe:
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+        if port not in ports:
+            ports.append(port)
+    return ports
+
+
+@cache
+def shared_etcd() -> EtcdCluster:
+    """A single member that the tests of this process share; each takes a prefix of its own. Raises `NoEtcd`."""
+    cluster = EtcdCluster().__enter__()
+    atexit.register(cluster.close)
+    return cluster
+
+
+def stop_shared_etcd() -> None:
+    """End it, if it was ever started."""
+    if shared_etcd.cache_info().currsize:
+        shared_etcd().close()
+        shared_etcd.cache_clear()
