@@ -18,6 +18,7 @@ from hypothesis import HealthCheck, Phase, settings
 
 from tickwheel.testing.idle_loop import IdleLoop, until_idle
 
+from .servers.etcd import NoEtcd, stop_shared_etcd
 from .servers.postgresql import PostgresServer
 from .servers.postgresql_binaries import NoPostgres
 from .servers.postgresql_databases import blank_database, shared_server, stop_shared_server
@@ -95,34 +96,38 @@ def blank_postgresql(postgresql: PostgresServer) -> Iterator[str]:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_setup() -> Generator[None, None, None]:
-    """A test that needs PostgreSQL where there is none is skipped."""
-    return (yield from _skipping_without_postgresql())
+    """A test that needs PostgreSQL or etcd where there is none is skipped."""
+    return (yield from _skipping_without_servers())
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call() -> Generator[None, None, None]:
     """The same for tests that start a server themselves."""
-    return (yield from _skipping_without_postgresql())
+    return (yield from _skipping_without_servers())
 
 
-def _skipping_without_postgresql() -> Generator[None, None, None]:
+def _skipping_without_servers() -> Generator[None, None, None]:
     try:
         return (yield)
-    except NoPostgres as error:
+    except (NoPostgres, NoEtcd) as error:
         pytest.skip(str(error))
 
 
 def pytest_sessionfinish() -> None:
     """End what the tests of this process shared."""
     stop_shared_server()
+    stop_shared_etcd()
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """One line for all the tests that were skipped for want of PostgreSQL."""
+    """One line for all the tests that were skipped for want of a server."""
     reasons = [str(report.longrepr) for report in terminalreporter.stats.get("skipped", [])]
-    count = sum("no PostgreSQL" in reason for reason in reasons)
-    if count:
-        terminalreporter.write_line(f"SKIPPED {count} tests of PostgreSQL: none here, and it may not be installed")
+    for server in ("PostgreSQL", "etcd"):
+        count = sum(f"no {server}" in reason for reason in reasons)
+        if count:
+            terminalreporter.write_line(
+                f"SKIPPED {count} tests of {server}: none here, and it may not be installed"
+            )
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -4,8 +4,8 @@
         cluster.url                  # etcd://127.0.0.1:15001,127.0.0.1:15002,127.0.0.1:15003
         cluster.leader().kill()
 
-The timing (`--heartbeat-interval 50 --election-timeout 500`) is the one that the docs advise: a new leader is there
-about a second after the old one was killed.
+The timing (`--heartbeat-interval 50 --election-timeout 500`) is the one that the docs advise: a new leader is
+there about a second after the old one was killed.
 """
 
 import atexit

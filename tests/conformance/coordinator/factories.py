@@ -4,13 +4,18 @@ An adapter joins by one entry in `BACKENDS`.
 """
 
 from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
+from itertools import count
 
+from tickwheel.adapters.etcd import open_etcd_coordinator
 from tickwheel.adapters.memory.coordinator import MemoryCoordinator
 from tickwheel.ports.coordinator import Coordinator
 from tickwheel.testing.virtual_clock import VirtualClock
 
+from ...servers.etcd import shared_etcd  # noqa: TID252 - tests are not installed, so they have no absolute name
+
 LAPSE_MS = 2_000
+_numbers = count(1)
 
 
 @asynccontextmanager
@@ -18,4 +23,16 @@ async def memory(clock: VirtualClock) -> AsyncIterator[Coordinator]:
     yield MemoryCoordinator(clock, LAPSE_MS)
 
 
-BACKENDS: dict[str, Callable[[VirtualClock], AbstractAsyncContextManager[Coordinator]]] = {"memory": memory}
+@asynccontextmanager
+async def etcd(clock: VirtualClock) -> AsyncIterator[Coordinator]:
+    cluster = f"test-{next(_numbers)}"
+    async with aclosing(
+        open_etcd_coordinator(shared_etcd().url, clock, cluster=cluster, lapse_ms=LAPSE_MS)
+    ) as opened:
+        yield opened
+
+
+BACKENDS: dict[str, Callable[[VirtualClock], AbstractAsyncContextManager[Coordinator]]] = {
+    "etcd": etcd,
+    "memory": memory,
+}

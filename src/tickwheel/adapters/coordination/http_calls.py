@@ -1,0 +1,131 @@
+"""HTTP to one of several servers, whichever answers: each try is bounded, then the next server's turn comes.
+
+A request may have been acted on although its answer was lost, so only requests that are harmless to repeat go
+through here. The server that answered last is asked first: one that hangs costs one try, not one per request.
+"""
+
+import asyncio
+from io import BytesIO
+from typing import Final, NamedTuple
+
+import pycurl
+
+from tickwheel.adapters.coordination.address import Address
+from tickwheel.adapters.coordination.keys import Refused
+from tickwheel.adapters.curl.curl_loop import CurlLoop, EasyHandle
+
+TRY_MS: Final = 500
+"""Bound of one try: well below the second after which silence looks like death."""
+_MOST_TRIES: Final = 3
+_FEWEST_TRIES: Final = 2  # a kept-alive connection may be found dead
+_ANSWER_LIMIT_BYTES: Final = 16 * 1024 * 1024
+_CONNECTION_COUNT: Final = 4
+_ELSEWHERE_STATUSES: Final = frozenset({429, 500, 502, 503, 504})
+"""What a server says that can't serve just now: it has no leader, or is being stopped."""
+
+
+class Answer(NamedTuple):
+    """A server's answer that is about the request, not about the server."""
+
+    status: int
+    body: bytes
+
+
+class HttpCalls:
+    """Requests to the servers of an address, on the loop that first calls."""
+
+    def __init__(self, address: Address, *, try_ms: int = TRY_MS) -> None:
+        self._address, self._try_ms = address, try_ms
+        self._preferred = 0
+        self._curl: CurlLoop | None = None
+        self._pending: dict[EasyHandle, asyncio.Future[int]] = {}
+
+    async def send(self, method: str, path: str, body: bytes = b"", headers: tuple[str, ...] = ()) -> Answer:
+        """The first answer that is about the request. Raises `ConnectionError` when no server gave one."""
+        urls = self._address.base_urls
+        problem = ""
+        for _ in range(max(_FEWEST_TRIES, min(len(urls), _MOST_TRIES))):
+            at = self._preferred
+            try:
+                answer = await self._try(method, urls[at] + path, body, headers)
+            except OSError as error:
+                problem = str(error)
+            else:
+                if answer.status not in _ELSEWHERE_STATUSES:
+                    return answer
+                problem = f"status {answer.status}: {answer.body[:200].decode(errors='replace').strip()}"
+            if self._preferred == at:  # no other request has moved on already
+                self._preferred = (at + 1) % len(urls)
+        raise ConnectionError(f"{self._address.described} can't be reached: {problem}")
+
+    async def aclose(self) -> None:
+        """Drop connections; requests that are under way fail."""
+        for handle, ended in list(self._pending.items()):
+            self._drop(handle)
+            if not ended.done():
+                ended.set_exception(ConnectionError(f"{self._address.described}: closed"))
+        if self._curl is not None:
+            self._curl.close()
+            self._curl = None
+
+    async def _try(self, method: str, url: str, body: bytes, headers: tuple[str, ...]) -> Answer:
+        loop = asyncio.get_running_loop()
+        if self._curl is None:
+            self._curl = CurlLoop(loop, self._on_done, connection_count=_CONNECTION_COUNT)
+        received = BytesIO()
+        handle = self._make_handle(method, url, body, headers, received)
+        ended = self._pending[handle] = loop.create_future()
+        try:
+            self._curl.add(handle)
+            code = await ended
+            if code:
+                raise ConnectionError(handle.errstr() or f"libcurl error {code}")
+            return Answer(handle.getinfo(pycurl.RESPONSE_CODE), received.getvalue())
+        finally:
+            if handle in self._pending:
+                self._drop(handle)
+            handle.close()
+
+    def _make_handle(
+        self, method: str, url: str, body: bytes, headers: tuple[str, ...], received: BytesIO
+    ) -> EasyHandle:
+        def keep(chunk: bytes) -> int:
+            return received.write(chunk) if received.tell() + len(chunk) <= _ANSWER_LIMIT_BYTES else -1
+
+        handle = pycurl.Curl()
+        handle.setopt(pycurl.URL, url)
+        handle.setopt(pycurl.NOSIGNAL, 1)
+        handle.setopt(pycurl.PROTOCOLS, pycurl.PROTO_HTTP | pycurl.PROTO_HTTPS)
+        handle.setopt(pycurl.HTTP_VERSION, pycurl.CURL_HTTP_VERSION_1_1)
+        handle.setopt(pycurl.NOPROXY, "*")
+        handle.setopt(pycurl.CONNECTTIMEOUT_MS, self._try_ms)
+        handle.setopt(pycurl.TIMEOUT_MS, self._try_ms)
+        handle.setopt(pycurl.CUSTOMREQUEST, method)
+        handle.setopt(pycurl.HTTPHEADER, ["Content-Type: application/json", "Expect:", *headers])
+        if method != "GET":
+            handle.setopt(pycurl.POSTFIELDS, body)
+        handle.setopt(pycurl.WRITEFUNCTION, keep)
+        for option, file in (
+            (pycurl.CAINFO, self._address.ca_file),
+            (pycurl.SSLCERT, self._address.cert_file),
+            (pycurl.SSLKEY, self._address.key_file),
+        ):
+            if file:
+                handle.setopt(option, file)
+        return handle
+
+    def _on_done(self, handle: EasyHandle, code: int) -> None:
+        ended = self._pending.pop(handle, None)
+        if ended is not None and not ended.done():
+            ended.set_result(code)
+
+    def _drop(self, handle: EasyHandle) -> None:
+        del self._pending[handle]
+        if self._curl is not None:
+            self._curl.remove(handle)
+
+
+def refuse(address: Address, answer: Answer) -> Refused:
+    """The error for an answer that isn't the expected one."""
+    text = answer.body[:200].decode(errors="replace").strip()
+    return Refused(f"{address.described} refused a request: status {answer.status}: {text}")
