@@ -1,12 +1,14 @@
 """Claims: the timers that are due become ledger rows, in one step that nothing can come between.
 
-The reference for what every adapter's claim answers, in this order: DEPOSED (the token was drawn under another
-epoch), NOT_DUE, then by the ledger row if there is one, then by the job. Whoever inserts the row of an occurrence
-inserts the next timer with it; whoever finds a row inserts none. Example: the claim of 10:00 with `next_ms` 11:00
-crashes after the commit; the timer of 11:00 is there. Had it been inserted afterwards, the chain would be dead.
+The reference for what every adapter's claim answers, in this order: DEPOSED (the shard is not this incarnation's
+under the epoch of the token, or the incarnation is deposed), NOT_DUE, then by the ledger row if there is one, then
+by the job. Whoever inserts the row of an occurrence inserts the next timer with it; whoever finds a row inserts
+none. Example: the claim of 10:00 with `next_ms` 11:00 crashes after the commit; the timer of 11:00 is there. Had
+it been inserted afterwards, the chain would be dead.
 """
 
 from collections.abc import Iterable
+from typing import Protocol
 
 from msgspec.structs import replace
 
@@ -19,14 +21,48 @@ from tickwheel.domain.run import FENCE_SEQUENCE_BITS, IN_FLIGHT, TERMINAL, RunSt
 from tickwheel.ports.store import FirstTimer, Run
 
 
+class Looks(Protocol):
+    """What a claim looks at beside the run's own row: rows that others change, which its locks hold still."""
+
+    def may_claim(self, shard: int, epoch: int) -> bool:
+        """Whether the shard is the claimer's under that epoch."""
+        ...
+
+    def job(self, job_id: bytes) -> Job | None:
+        """The definition."""
+        ...
+
+    def open_runs(self, job_id: bytes) -> Iterable[Run]:
+        """The job's runs that are not terminal."""
+        ...
+
+
+class LooksNow:
+    """Looks at the tables as they are."""
+
+    def __init__(self, tables: Tables, worker: str | None) -> None:
+        self._tables, self._worker = tables, worker
+
+    def may_claim(self, shard: int, epoch: int) -> bool:
+        return self._tables.ownership.may_claim(self._worker, shard, epoch)
+
+    def job(self, job_id: bytes) -> Job | None:
+        return self._tables.jobs.get(job_id)
+
+    def open_runs(self, job_id: bytes) -> Iterable[Run]:
+        rows = self._tables.runs_of.get(job_id, {}).values()
+        return (row.run for row in rows if row.run.state not in TERMINAL)
+
+
 class ClaimTransaction:
     """One batch of claims."""
 
     def __init__(
-        self, tables: Tables, *, epochs: list[int], worker: str | None, now_ms: int, lease_ms: int
+        self, tables: Tables, *, worker: str | None, now_ms: int, lease_ms: int, looks: Looks | None = None
     ) -> None:
-        self._tables, self._epochs, self._worker = tables, epochs, worker
+        self._tables, self._worker = tables, worker
         self._now_ms, self._lease_ms = now_ms, lease_ms
+        self._looks = looks or LooksNow(tables, worker)
 
     def claim(self, batch: Rows) -> Rows:
         """CLAIMED rows for CLAIM rows; of one job, earlier occurrences are tried first."""
@@ -37,12 +73,11 @@ class ClaimTransaction:
         return answers
 
     def _claim(self, claim: Claim) -> Claimed:
-        epoch = self._epochs[shard_of(claim.job_id)]
-        if self._worker is None or claim.fence >> FENCE_SEQUENCE_BITS != epoch:
+        if not self._looks.may_claim(shard_of(claim.job_id), claim.fence >> FENCE_SEQUENCE_BITS):
             return Claimed(ClaimVerdict.DEPOSED)
         if claim.due_ms > self._now_ms:
             return Claimed(ClaimVerdict.NOT_DUE)
-        job = self._tables.jobs.get(claim.job_id)
+        job = self._looks.job(claim.job_id)
         row = self._tables.ledger.get((claim.job_id, claim.scheduled_ms))
         if job is None:
             return self._resolved(claim)
@@ -66,7 +101,7 @@ class ClaimTransaction:
                 run.lost_count,
                 job.version,
                 run.fence,
-                run.lease_ms or 0,
+                0 if self._tables.ownership.is_dead(run.worker) else run.lease_ms or 0,
             )
         if run.state is RunState.SCHEDULED:
             return self._claim_waiting(claim, job, row)
@@ -91,7 +126,7 @@ class ClaimTransaction:
         if claim.gen < 0 or gone or edited:
             return self._resolved(claim)
         row = LedgerRow(self._new_run(claim, job))
-        open_runs = list(self._open_runs(claim.job_id))
+        open_runs = list(self._looks.open_runs(claim.job_id))
         if claim.action == ClaimAction.SKIP:
             answer = self._skip(claim, job, row, SkipReason(claim.reason))
         elif not open_runs or claim.overlap == OverlapCode.ALLOW:
@@ -160,13 +195,9 @@ class ClaimTransaction:
         self._tables.put_timer(job, FirstTimer(due_ms, claim.scheduled_ms, -gen), self._now_ms, row.run.lane)
         return Claimed(ClaimVerdict.BUFFERED, version=job.version, lease_ms=due_ms)
 
-    def _open_runs(self, job_id: bytes) -> Iterable[Run]:
-        rows = self._tables.runs_of.get(job_id, {}).values()
-        return (row.run for row in rows if row.run.state not in TERMINAL)
-
     def _must_wait(self, run: Run) -> bool:
         """Whether an earlier run of the job is open, or any other one is under way (after a redrive)."""
-        others = (other for other in self._open_runs(run.job_id) if other.scheduled_ms != run.scheduled_ms)
+        others = (other for other in self._looks.open_runs(run.job_id) if other.scheduled_ms != run.scheduled_ms)
         return any(other.scheduled_ms < run.scheduled_ms or other.state in IN_FLIGHT for other in others)
 
 

@@ -1,4 +1,4 @@
-"""Completions and heartbeats: what the holder of a token may still write.
+"""Completions: what the holder of a token may still write.
 
 Every move is guarded by token and state of the row as it is now. Example: attempt 7 stalls past its lease, the
 reaper moves the run to SCHEDULED, attempt 8 is claimed; 7 wakes up and reports success. Its token is not the
@@ -24,8 +24,8 @@ _NO_NOTE: Final = AttemptNote(None, None)
 class CompletionTransaction:
     """One batch of completions."""
 
-    def __init__(self, tables: Tables, *, worker: str | None, now_ms: int) -> None:
-        self._tables, self._worker, self._now_ms = tables, worker, now_ms
+    def __init__(self, tables: Tables, *, now_ms: int) -> None:
+        self._tables, self._now_ms = tables, now_ms
         self._follow_ups: list[tuple[int, bytes, int, int, int]] = []
 
     def complete(self, batch: Rows, notes: Mapping[int, AttemptNote]) -> Completed:
@@ -70,7 +70,7 @@ class CompletionTransaction:
         run = row.run
         if end.cause == CompletionCause.REAPER and (run.lease_ms or 0) > self._now_ms:
             return False
-        if end.cause == CompletionCause.DEAD_OWNER and run.worker == self._worker:
+        if end.cause == CompletionCause.DEAD_OWNER and not self._tables.ownership.is_dead(run.worker):
             return False
         return end.may_move(run.state)
 
@@ -151,27 +151,3 @@ class CompletionTransaction:
             if key.scheduled_ms == row.run.scheduled_ms:
                 flags = self._tables.timers[key].flags
                 self._follow_ups.append((key.due_ms, key.job_id, key.scheduled_ms, key.gen, flags))
-
-
-def renew(tables: Tables, batch: Rows) -> Bools:
-    """Apply RENEWAL rows whose token still holds its run."""
-    held: Bools = np.zeros(len(batch), dtype=np.bool_)
-    for number, values in enumerate(batch.tolist()):
-        job_id, scheduled_ms, fence, started_ms, lease_ms, beat_ms, mark_running = values
-        row = tables.ledger.get((job_id, scheduled_ms))
-        if row is None or row.run.fence != fence or row.run.state not in IN_FLIGHT:
-            continue
-        run = row.run
-        tables.put_run(
-            row,
-            replace(
-                run,
-                state=RunState.RUNNING if mark_running else run.state,
-                attempt=row.attempt_in_flight if mark_running else run.attempt,
-                started_ms=instant(started_ms) or run.started_ms,
-                lease_ms=lease_ms,
-                beat_ms=beat_ms,
-            ),
-        )
-        held[number] = True
-    return held

@@ -1,5 +1,7 @@
 """`MemoryStore`: everything in dictionaries, gone with the process.
 
+Several stores may stand over the same `Tables`: each is one process with its connection to one database.
+
 The reference that the conformance suite and the model test compare other stores with, and the store of tests and
 of `--store memory:`. No verb awaits anything, so each is atomic by itself. Simple before fast: lists are sorted
 when they are asked for.
@@ -10,15 +12,16 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from msgspec.structs import replace
 
-from tickwheel.adapters.memory import chains, changes, completions, inserts, listings, retention
+from tickwheel.adapters.memory import chains, changes, inserts, leases, listings, loading, retention
 from tickwheel.adapters.memory.claims import ClaimTransaction
 from tickwheel.adapters.memory.completions import CompletionTransaction
+from tickwheel.adapters.memory.ownership import Ownership
 from tickwheel.adapters.memory.tables import Tables
 from tickwheel.adapters.memory.views import attempts_of, job_view
-from tickwheel.domain.columns import TIMER, Bools, Ints, Rows, empty
-from tickwheel.domain.ids import SHARD_COUNT, shard_of
+from tickwheel.domain.columns import Bools, Ints, Rows
 from tickwheel.domain.job import JobState, encode_spec
 from tickwheel.ports.clock import Clock
+from tickwheel.ports.shards import STORED, Fed, FeedSessionLost, HeldPair, ShardState, Snapshot, Taken
 from tickwheel.ports.store import (
     AttemptNote,
     ChainPage,
@@ -41,28 +44,32 @@ from tickwheel.ports.store import (
 
 
 class MemoryStore:
-    """Implements `ports.store.Store`; `clock` is the store's clock."""
+    """Implements `ports.store.Store` and `ports.shards.ShardStore`; `clock` is the store's clock."""
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: Clock, tables: Tables | None = None) -> None:
         self._clock = clock
-        self._tables = Tables()
-        self._epochs = [0] * SHARD_COUNT
+        self._tables = Tables() if tables is None else tables
         self._worker: str | None = None
+        self._session = self._tables.new_session()
 
     async def insert_jobs(self, jobs: Sequence[NewJob]) -> Sequence[Inserted]:
-        return inserts.insert_jobs(self._tables, jobs, self._clock.now_ms())
+        with self._tables.transaction():
+            return inserts.insert_jobs(self._tables, jobs, self._clock.now_ms())
 
     async def change_job(self, tenant_id: str, job_id: bytes, decide: JobDecision) -> Changed | None:
-        return changes.change_job(self._tables, tenant_id, job_id, decide, self._clock.now_ms())
+        with self._tables.transaction():
+            return changes.change_job(self._tables, tenant_id, job_id, decide, self._clock.now_ms())
 
     async def change_run(
         self, tenant_id: str, job_id: bytes, scheduled_ms: int, decide: RunDecision
     ) -> Changed | None:
         now_ms = self._clock.now_ms()
-        return changes.change_run(self._tables, tenant_id, job_id, scheduled_ms, decide, now_ms)
+        with self._tables.transaction():
+            return changes.change_run(self._tables, tenant_id, job_id, scheduled_ms, decide, now_ms)
 
     async def put_named(self, tenant_id: str, name: str, decide: NamedDecision) -> Changed:
-        return inserts.put_named(self._tables, tenant_id, name, decide, self._clock.now_ms())
+        with self._tables.transaction():
+            return inserts.put_named(self._tables, tenant_id, name, decide, self._clock.now_ms())
 
     async def get_job(self, tenant_id: str, job_id: bytes) -> JobView | None:
         job = changes.find_job(self._tables, tenant_id, job_id)
@@ -74,19 +81,7 @@ class MemoryStore:
     async def load_timers(
         self, from_ms: int, until_ms: int, limit: int, shards: Sequence[int] | None = None
     ) -> Rows:
-        wanted = range(SHARD_COUNT) if shards is None else set(shards)
-        keys = sorted(
-            key
-            for key in self._tables.timers
-            if from_ms <= key.due_ms < until_ms and shard_of(key.job_id) in wanted
-        )
-        if len(keys) > limit:
-            last_ms = keys[limit - 1].due_ms
-            keys = [key for key in keys if key.due_ms <= last_ms]
-        rows = empty(TIMER, len(keys))
-        for number, key in enumerate(keys):
-            rows[number] = (*key, self._tables.timers[key].flags)
-        return rows
+        return loading.load_timers(self._tables, from_ms, until_ms, limit, shards)
 
     async def broken_chains(self, after: bytes, limit: int) -> ChainPage:
         return chains.broken_chains(self._tables, after, limit)
@@ -112,26 +107,23 @@ class MemoryStore:
 
     async def acquire(self, worker: str) -> Ints:
         self._worker = worker
-        self._epochs = [epoch + 1 for epoch in self._epochs]
-        return np.array(self._epochs, dtype=np.int64)
+        with self._tables.transaction():
+            return np.array(self._ownership.acquire_all(worker), dtype=np.int64)
 
     async def claim(self, batch: Rows, now_ms: int, lease_ms: int) -> Rows:
-        transaction = ClaimTransaction(
-            self._tables, epochs=self._epochs, worker=self._worker, now_ms=now_ms, lease_ms=lease_ms
-        )
-        return transaction.claim(batch)
+        with self._tables.transaction():
+            claims = ClaimTransaction(self._tables, worker=self._worker, now_ms=now_ms, lease_ms=lease_ms)
+            return claims.claim(batch)
 
     async def complete(self, batch: Rows, notes: Mapping[int, AttemptNote]) -> Completed:
-        now_ms = self._clock.now_ms()
-        return CompletionTransaction(self._tables, worker=self._worker, now_ms=now_ms).complete(batch, notes)
+        with self._tables.transaction():
+            return CompletionTransaction(self._tables, now_ms=self._clock.now_ms()).complete(batch, notes)
 
     async def renew(self, batch: Rows) -> Bools:
-        return completions.renew(self._tables, batch)
+        return leases.renew(self._tables, batch)
 
     async def expired(self, now_ms: int, limit: int) -> Sequence[Run]:
-        runs = [self._tables.ledger[key].run for key in self._tables.in_flight]
-        gone = [run for run in runs if (run.lease_ms or 0) <= now_ms or run.worker != self._worker]
-        return sorted(gone, key=lambda run: (run.lease_ms or 0, run.job_id, run.scheduled_ms))[:limit]
+        return leases.expired(self._tables, now_ms, limit)
 
     async def get_run(self, tenant_id: str, job_id: bytes, scheduled_ms: int) -> Run | None:
         row = self._tables.ledger.get((job_id, scheduled_ms))
@@ -153,6 +145,46 @@ class MemoryStore:
             return False
         del self._tables.dead[key]
         return True
+
+    async def now_ms(self) -> int:
+        return self._clock.now_ms()
+
+    async def enlist(self, incarnation: str) -> None:
+        self._worker = incarnation
+        self._ownership.enlist(incarnation)
+
+    async def depose(self, incarnation: str, *, proved_dead: bool) -> None:
+        self._ownership.depose(incarnation, proved_dead=proved_dead)
+
+    async def list_shards(self) -> Sequence[ShardState]:
+        return self._ownership.states()
+
+    async def take(self, incarnation: str, seen: Mapping[int, int]) -> Sequence[Taken]:
+        return self._ownership.take(incarnation, seen)
+
+    async def release(self, incarnation: str, held: Mapping[int, int]) -> None:
+        self._ownership.release(incarnation, held)
+
+    async def take_snapshot(self) -> Snapshot:
+        return Snapshot(self._tables.transactions.snapshot().text, self._session)
+
+    async def feed(self, prev: Snapshot, shards: Sequence[int], until_ms: int) -> Fed:
+        if prev.session not in (STORED, self._session):
+            raise FeedSessionLost
+        rows = loading.feed(self._tables, prev.text, shards, until_ms)
+        return Fed(rows, await self.take_snapshot())
+
+    async def store_pairs(self, incarnation: str, pairs: Sequence[HeldPair]) -> Sequence[int]:
+        with self._tables.transaction():  # its own id is above any that these snapshots name: B5
+            return self._ownership.store_pairs(incarnation, pairs)
+
+    def lose_session(self) -> None:
+        """The connection is gone; the next verb has a new one."""
+        self._session = self._tables.new_session()
+
+    @property
+    def _ownership(self) -> Ownership:
+        return self._tables.ownership
 
     async def counts(self) -> Counts:
         jobs = sum(job.state is not JobState.DELETED for job in self._tables.jobs.values())

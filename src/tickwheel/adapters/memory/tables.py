@@ -4,10 +4,15 @@ Values that readers see (`Job`, `Run`) are immutable and replaced, so whatever w
 Everything else in this package goes through `Tables`, which alone knows the secondary dictionaries.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias
 
+from tickwheel.adapters.memory.ownership import Ownership
+from tickwheel.adapters.memory.transactions import Transactions
 from tickwheel.domain.columns import FLAG_LANE_MASK
+from tickwheel.domain.ids import SHARD_COUNT
 from tickwheel.domain.job import Job, JobState, Lane
 from tickwheel.domain.run import IN_FLIGHT, RunState
 from tickwheel.ports.store import AttemptRecord, FirstTimer, Run
@@ -31,6 +36,7 @@ class Timer:
 
     flags: int
     stored_ms: int
+    xid: int
 
 
 @dataclass(slots=True)
@@ -80,6 +86,36 @@ class Tables:
         self.runs_of: dict[bytes, dict[int, LedgerRow]] = {}
         self.in_flight: set[RunKey] = set()
         self.named: dict[tuple[str, str], bytes] = {}
+        self.ownership = Ownership(SHARD_COUNT)
+        self.transactions = Transactions()
+        self.timers_by_xid: dict[int, set[TimerKey]] = {}
+        self._session_count = 0
+        self._xid = 0
+
+    def new_session(self) -> int:
+        """The number of a connection that was just opened."""
+        self._session_count += 1
+        return self._session_count
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """What is written inside is committed at the end; nothing can come between."""
+        xid, committed = self.transactions.begin(), False
+        try:
+            with self.writing(xid):
+                yield
+            committed = True
+        finally:
+            self.transactions.end(xid, committed=committed)
+
+    @contextmanager
+    def writing(self, xid: int) -> Iterator[None]:
+        """Timers that are put inside carry this id."""
+        self._xid = xid
+        try:
+            yield
+        finally:
+            self._xid = 0
 
     def put_job(self, job: Job) -> None:
         """Insert or replace a definition."""
@@ -93,12 +129,19 @@ class Tables:
         """Insert a timer; one with the same key stays as it is. `lane` None is the job's."""
         key = TimerKey(timer.due_ms, job.job_id, timer.scheduled_ms, timer.gen)
         flags = job.timer_flags if lane is None else job.timer_flags & ~FLAG_LANE_MASK | lane
-        self.timers.setdefault(key, Timer(flags, now_ms))
-        self.timers_of.setdefault(job.job_id, set()).add(key)
+        if key not in self.timers:
+            self.timers[key] = Timer(flags, now_ms, self._xid)
+            self.timers_by_xid.setdefault(self._xid, set()).add(key)
+            self.timers_of.setdefault(job.job_id, set()).add(key)
 
     def drop_timer(self, key: TimerKey) -> None:
         """Delete one timer if it is there."""
-        self.timers.pop(key, None)
+        timer = self.timers.pop(key, None)
+        if timer is not None:
+            together = self.timers_by_xid[timer.xid]
+            together.discard(key)
+            if not together:
+                del self.timers_by_xid[timer.xid]
         self.timers_of.get(key.job_id, set()).discard(key)
 
     def drop_timers_of_run(self, job_id: bytes, scheduled_ms: int) -> None:
