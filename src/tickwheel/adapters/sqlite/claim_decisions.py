@@ -92,7 +92,8 @@ class Decisions:
 
     def _observe(self, claims: Sequence[Claim]) -> list[Seen]:
         rows = pack_rows([(c.scheduled_ms, c.due_ms, c.gen) for c in claims])
-        found = self._session.table(SQL["observe"], {"rows": rows, "ids": pack_ids(c.job_id for c in claims)})
+        bindings = {"rows": rows, "ids": pack_ids(c.job_id for c in claims), "worker": self._worker}
+        found = self._session.table(SQL["observe"], bindings)
         seen: list[Seen | None] = [None] * len(claims)
         for number, *values in found:
             seen[number] = Seen(*values)

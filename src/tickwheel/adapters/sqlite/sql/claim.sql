@@ -12,10 +12,11 @@ SELECT b.scheduled_ms, b.job_id, 2, b.fence, 1 - b.last, b.last, j.lane, coalesc
     ON t.due_ms = b.due_ms AND t.job_id = b.job_id AND t.scheduled_ms = b.scheduled_ms AND t.gen = b.gen
 
 -- name: observe
--- What a claim has to know, per row of the batch: the job, the run, the timer.
+-- What a claim has to know, per row of the batch: the job, the run, the timer. An attempt of an earlier worker has
+-- no lease left: that process is gone.
 -- batch: scheduled_ms due_ms gen
 SELECT json_group_array(json_array(b.n, j.state, j.version, j.lane, j.flags & 4, r.state, r.gen, r.fence, r.attempt,
-                                     r.last, r.lost_count, r.lease_ms, t.armed_ms))
+                                     r.last, r.lost_count, iif(r.worker = :worker, r.lease_ms, 0), t.armed_ms))
   FROM batch AS b
   LEFT JOIN jobs AS j ON j.job_id = b.job_id
   LEFT JOIN runs AS r ON r.scheduled_ms = b.scheduled_ms AND r.job_id = b.job_id
