@@ -1,0 +1,1 @@
+"""Everything that Tickwheel does with PostgreSQL; needs the extra `postgresql`."""

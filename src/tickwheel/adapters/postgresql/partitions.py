@@ -1,0 +1,169 @@
+"""Makes the leaves of the partitioned tables.
+
+`timers`, `runs` and `attempts` are cut by instant, `jobs` by home (the due day that is written into a job's id; 0
+for recurring and far ones). What is near, up to 62 days ahead, gets leaves of `meta.leaf_ms` (a day, unless set
+otherwise before the first leaf is made); what is further gets a leaf per month. A leaf is named by its bounds:
+`timers_20261201_20261202`, `runs_20270301_20270401`, with hours where they are not midnight
+(`timers_20261201t06_20261201t12`), so no two leaves ever want one name. The home 0 of jobs is `jobs_recurring`.
+
+Leaves are made ahead of time (`maintain`), or when a row finds none. A leaf fills the gap that it is asked for:
+its usual bounds, cut by the leaves beside it. Example: a timer due on 15 March was stored in December, so
+`timers_20270301_20270401` exists; when March comes near, days are made around it, not within it. (Upkeep may peel
+days off such a month while it is far.)
+
+What was dropped never comes back (`meta.sealed_*`): a row for it would be found by nobody.
+
+A leaf is made apart and then attached, which lets reads and writes of the table go on (CREATE TABLE ... PARTITION
+OF would lock them all out). One advisory lock, held to the end of the transaction, keeps makers in a row.
+"""
+
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from re import compile as compile_pattern
+from typing import Any, Final, NamedTuple
+
+import psycopg
+from psycopg import sql
+
+from tickwheel.domain.errors import TickwheelError
+from tickwheel.domain.ids import DAY_MS, HOME_HORIZON_MS
+
+SCHEMA: Final = "tickwheel"
+LEAVES_LOCK: Final = 0x7469_636B_0001
+"""Advisory lock key: whoever makes, drops or splits leaves holds it to the end of the transaction."""
+BY_INSTANT: Final = ("timers", "runs", "attempts")
+RECURRING_HOME: Final = 0
+
+_SEALED: Final = {
+    "timers": "sealed_timers_ms",
+    "runs": "sealed_runs_ms",
+    "attempts": "sealed_runs_ms",
+    "jobs": "sealed_home",
+}
+_STORAGE: Final = {"timers": "", "runs": " WITH (fillfactor = 45)", "attempts": "", "jobs": ""}
+_BOUNDS: Final = compile_pattern(r"FROM \('?(-?\d+)'?\) TO \('?(-?\d+)'?\)")
+
+Connection = psycopg.Connection[Any]
+
+
+class Leaf(NamedTuple):
+    """A partition: its name without the schema, and its half-open range of instants (of days for jobs)."""
+
+    start: int
+    end: int
+    name: str
+
+
+class Sealed(TickwheelError):
+    """The row belongs to a leaf that was dropped for good."""
+
+    code = "sealed_partition"
+
+
+def list_leaves(connection: Connection, table: str) -> list[Leaf]:
+    """The leaves of a table in order."""
+    rows = connection.execute(
+        """SELECT c.relname, pg_get_expr(c.relpartbound, c.oid)
+             FROM pg_inherits AS i JOIN pg_class AS c ON c.oid = i.inhrelid
+            WHERE i.inhparent = %s::regclass AND c.relpartbound IS NOT NULL""",
+        (f"{SCHEMA}.{table}",),
+        prepare=False,
+    ).fetchall()
+    leaves = []
+    for name, bounds in rows:
+        found = _BOUNDS.search(bounds)
+        if found is not None:
+            leaves.append(Leaf(int(found[1]), int(found[2]), name))
+    return sorted(leaves)
+
+
+def make_leaves(connection: Connection, table: str, values: Iterable[int], now_ms: int) -> list[Leaf]:
+    """Make the leaves that these instants (homes for jobs) need and that do not exist; gives those made.
+
+    In a transaction of its own. Raises `Sealed`, and makes nothing, if one of them lies in what was dropped.
+    """
+    wanted = sorted(set(values))
+    made: list[Leaf] = []
+    with connection.transaction():
+        connection.execute("SELECT pg_advisory_xact_lock(%s)", (LEAVES_LOCK,), prepare=False)
+        meta = connection.execute(
+            sql.SQL("SELECT leaf_ms, {} FROM tickwheel.meta").format(sql.Identifier(_SEALED[table])), prepare=False
+        ).fetchone()
+        if meta is None:
+            raise RuntimeError("the table meta is empty")
+        leaf_ms, sealed = meta
+        leaves = list_leaves(connection, table)
+        for value in wanted:
+            if value < sealed and not (table == "jobs" and value == RECURRING_HOME):
+                raise Sealed(f"{table} before {sealed} were dropped, so nothing is stored at {value} any more")
+            place = bisect_right(leaves, (value, _LAST)) - 1
+            if place >= 0 and leaves[place].end > value:
+                continue
+            leaf = _fit(table, _usual(table, value, leaf_ms, now_ms), leaves, place, sealed)
+            _create(connection, table, leaf)
+            leaves.insert(place + 1, leaf)
+            made.append(leaf)
+    return made
+
+
+def make_window(connection: Connection, from_ms: int, until_ms: int, now_ms: int) -> list[Leaf]:
+    """Make what is missing of all tables for [from_ms, until_ms), and the leaf of recurring jobs."""
+    made = []
+    for table in BY_INSTANT:
+        values: list[int] = list(range(from_ms, until_ms, 3_600_000))
+        made += make_leaves(connection, table, values, now_ms)
+    homes = [RECURRING_HOME, *range(from_ms // DAY_MS, -(-until_ms // DAY_MS))]
+    return made + make_leaves(connection, "jobs", homes, now_ms)
+
+
+_LAST: Final = (1 << 63) - 1
+
+
+def _usual(table: str, value: int, leaf_ms: int, now_ms: int) -> tuple[int, int]:
+    """The bounds of a leaf that has no neighbours."""
+    if table == "jobs":
+        return value, value + 1
+    near_end_ms = (now_ms // DAY_MS) * DAY_MS + HOME_HORIZON_MS
+    if value < near_end_ms:
+        start_ms = value // leaf_ms * leaf_ms
+        return start_ms, start_ms + leaf_ms
+    day = datetime.fromtimestamp(value / 1000, UTC)
+    first = datetime(day.year, day.month, 1, tzinfo=UTC)
+    after = datetime(day.year + day.month // 12, day.month % 12 + 1, 1, tzinfo=UTC)
+    return max(int(first.timestamp()) * 1000, near_end_ms), int(after.timestamp()) * 1000
+
+
+def _fit(table: str, usual: tuple[int, int], leaves: Sequence[Leaf], place: int, sealed: int) -> Leaf:
+    start, end = usual
+    if place >= 0:
+        start = max(start, leaves[place].end)
+    if place + 1 < len(leaves):
+        end = min(end, leaves[place + 1].start)
+    if table == "jobs":
+        name = "jobs_recurring" if start == RECURRING_HOME else f"jobs_{_stamp(start * DAY_MS)}"
+    else:
+        start = max(start, sealed)
+        name = f"{table}_{_stamp(start)}_{_stamp(end)}"
+    return Leaf(start, end, name)
+
+
+def _stamp(instant_ms: int) -> str:
+    at = datetime.fromtimestamp(instant_ms / 1000, UTC)
+    return f"{at:%Y%m%d}" if instant_ms % DAY_MS == 0 else f"{at:%Y%m%dt%H%M%S}".removesuffix("0000")
+
+
+def _create(connection: Connection, table: str, leaf: Leaf) -> None:
+    names = {"leaf": sql.Identifier(SCHEMA, leaf.name), "parent": sql.Identifier(SCHEMA, table)}
+    connection.execute(
+        sql.SQL(
+            "CREATE TABLE {leaf} (LIKE {parent} INCLUDING DEFAULTS INCLUDING COMPRESSION)" + _STORAGE[table]
+        ).format(**names),
+        prepare=False,
+    )
+    connection.execute(
+        sql.SQL("ALTER TABLE {parent} ATTACH PARTITION {leaf} FOR VALUES FROM ({start}) TO ({end})").format(
+            start=sql.Literal(leaf.start), end=sql.Literal(leaf.end), **names
+        ),
+        prepare=False,
+    )
