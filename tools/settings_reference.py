@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, get_type_hints
 
 from generated_page import GeneratedPage, table
-from tickwheel.config import ENV_PREFIX, Settings, setting_default, setting_help
+from tickwheel.config import ENV_PREFIX, Settings, default_text, setting_default, setting_help
 
 KINDS: dict[Any, str] = {
     bool: "true or false",
@@ -27,7 +27,7 @@ def render() -> str:
         low, high = field.metadata["low"], field.metadata["high"]
         kind = KINDS[types[field.name]] + (f", {low:,} to {high:,}" if low is not None else "")
         names = f"`{field.name}`<br>`{_flag(field.name)}`<br>`{ENV_PREFIX}{field.name.upper()}`"
-        rows.append((names, kind, _default(setting_default(field.name)), setting_help(field.name)))
+        rows.append((names, kind, _default(field.name), setting_help(field.name)))
     return table(("setting", "value", "default", "meaning"), rows)
 
 
@@ -35,12 +35,11 @@ def _flag(name: str) -> str:
     return "--" + name.replace("_", "-")
 
 
-def _default(value: Any) -> str:
-    if value in ("", ()):
-        return ""
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return f"`{value}`"
+def _default(name: str) -> str:
+    if setting_default(name) is False:
+        return "false"
+    text = default_text(name)
+    return f"`{text}`" if text and text != "true" else text
 
 
 PAGE = GeneratedPage(Path("docs/reference/configuration.md"), tool="settings_reference.py", render=render)

@@ -37,7 +37,7 @@ def test_every_wrong_setting_is_named_at_once(call: Callable[..., Result], tmp_p
         "--port",
         "99999",
         TICKWHEEL_LEASE_SECONDS="soon",
-        TICKWHEEL_STORE="postgres://x",
+        TICKWHEEL_STORE="mysql://x",
         TICKWHEEL_PROT="1",
     )
     assert result.exit_code == ExitCode.USAGE

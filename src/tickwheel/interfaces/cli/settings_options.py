@@ -9,13 +9,18 @@ from typing import Any, Final, TypeVar, get_type_hints
 import click
 from click.core import ParameterSource
 
-from tickwheel.config import ENV_PREFIX, Settings, load_settings, setting_default, setting_help
+from tickwheel.config import ENV_PREFIX, Settings, default_text, load_settings, setting_help
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 ALL: Final = tuple(field.name for field in fields(Settings))
 _TYPES: Final = get_type_hints(Settings)
 _METAVARS: Final = {
     "host": "ADDRESS",
+    "advertise": "HOST",
+    "cluster": "NAME",
+    "coordinator": "URL",
+    "history": "DIR",
+    "roles": "api,scheduler,worker",
     "store": "URL",
     "data": "DIR",
     "app": "MODULE[:OBJECT]",
@@ -58,11 +63,9 @@ def _option(name: str) -> Callable[[Command], Command]:
 
 
 def _default_note(name: str) -> str:
-    default = setting_default(name)
     note = f"{ENV_PREFIX}{name.upper()}"
-    if isinstance(default, bool) or default in ("", ()):
-        return f" [{note}]"
-    return f" [{note}; default: {default}]"
+    default = default_text(name)
+    return f" [{note}; default: {default}]" if default else f" [{note}]"
 
 
 def read_settings(context: click.Context, overrides: Mapping[str, Any] | None = None) -> Settings:

@@ -1,0 +1,117 @@
+"""What texts must look like, and which settings go together."""
+
+import re
+from collections.abc import Callable, Mapping
+from ipaddress import ip_network
+from typing import Final, TypeAlias
+from urllib.parse import urlsplit
+
+from tickwheel.config.settings import ALL_ROLES, CLUSTER_SCHEMES, DEFAULT_CLUSTER, Role, Settings
+from tickwheel.domain.errors import FieldProblem
+
+SHORTEST_TOKEN_CHARS: Final = 16
+EMBEDDED_SCHEMES: Final = ("sqlite", "memory")
+STORE_SCHEMES: Final = (*EMBEDDED_SCHEMES, *sorted(CLUSTER_SCHEMES, reverse=True))
+COORDINATOR_SCHEMES: Final = ("postgresql", "postgres", "etcd", "etcds", "consul", "consuls")
+LOG_FORMATS: Final = ("text", "json")
+LOG_LEVELS: Final = ("debug", "info", "warning", "error")
+_CLUSTER_NAME: Final = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}")
+
+Wrong: TypeAlias = Callable[[str, str], None]
+"""(setting, what is wrong with it)"""
+
+
+def check_together(settings: Settings, origin: Mapping[str, str], problems: list[FieldProblem]) -> None:
+    """Add a problem for each text that is wrong in itself or doesn't go with the others."""
+
+    def wrong(name: str, message: str) -> None:
+        problems.append(FieldProblem(field=origin.get(name, name), message=message))
+
+    _check_texts(settings, wrong)
+    _check_tokens(settings, wrong)
+    _check_store(settings, wrong)
+    _check_roles(settings, wrong)
+    if settings.store.partition(":")[0] in ("", *EMBEDDED_SCHEMES):
+        _check_alone(settings, wrong)
+
+
+def _check_texts(settings: Settings, wrong: Wrong) -> None:
+    if not settings.host.strip():
+        wrong("host", "must name an address, such as 127.0.0.1 or 0.0.0.0")
+    if settings.log_format not in LOG_FORMATS:
+        wrong("log_format", f"must be one of {', '.join(LOG_FORMATS)}")
+    if settings.log_level not in LOG_LEVELS:
+        wrong("log_level", f"must be one of {', '.join(LOG_LEVELS)}")
+    if not _CLUSTER_NAME.fullmatch(settings.cluster):
+        wrong("cluster", "must be 1 to 63 small letters, digits, - and _, and begin with a letter or digit")
+    for network in settings.allow_private:
+        try:
+            ip_network(network)
+        except ValueError:
+            wrong("allow_private", f"{network!r} is not a network such as 10.0.0.0/8")
+
+
+def _check_tokens(settings: Settings, wrong: Wrong) -> None:
+    for token in settings.token:
+        if len(token) < SHORTEST_TOKEN_CHARS or not token.isascii() or any(c.isspace() for c in token):
+            wrong("token", f"a token needs at least {SHORTEST_TOKEN_CHARS} ASCII characters without blanks")
+            break
+
+
+def _check_store(settings: Settings, wrong: Wrong) -> None:
+    for name, url, schemes in (
+        ("store", settings.store, STORE_SCHEMES),
+        ("coordinator", settings.coordinator, COORDINATOR_SCHEMES),
+    ):
+        # Not more than the scheme is shown: the rest may hold a password.
+        scheme = url.partition(":")[0]
+        if url and scheme not in schemes:
+            known = ", ".join(f"{known}:" for known in schemes[:-1])
+            shown = repr(scheme) if url != scheme else "what is given"
+            wrong(name, f"must start with {known} or {schemes[-1]}:, not {shown}")
+    if settings.clustered and not _has_authority(settings.store):
+        wrong("store", "must look like postgresql://USER@HOST:PORT/DATABASE")
+
+
+def _has_authority(url: str) -> bool:
+    """Ports are left to the driver: an address may name several hosts."""
+    try:
+        return url.partition(":")[2].startswith("//") and urlsplit(url) is not None
+    except ValueError:
+        return False
+
+
+def _check_roles(settings: Settings, wrong: Wrong) -> None:
+    unknown = [role for role in settings.roles if role not in ALL_ROLES]
+    if unknown or not settings.roles:
+        given = f", not {unknown[0]!r}" if unknown else ""
+        wrong("roles", f"must be one or more of {', '.join(ALL_ROLES)}, separated by commas{given}")
+        return
+    fires, works = settings.has(Role.SCHEDULER), settings.has(Role.WORKER)
+    if fires and not works:
+        wrong(
+            "roles",
+            "a scheduler without a worker could run nothing: it hands runs to the worker in its own process only; "
+            "add worker (scheduler,worker)",
+        )
+    if works and not fires:
+        wrong(
+            "roles",
+            "a worker without a scheduler would get nothing to run: runs are handed over in one process only; "
+            "add scheduler (scheduler,worker)",
+        )
+
+
+def _check_alone(settings: Settings, wrong: Wrong) -> None:
+    """An embedded store belongs to one process, which must do everything."""
+    remedy = "leave it out, or name a PostgreSQL store (--store postgresql://…)"
+    if set(settings.roles) < set(ALL_ROLES):
+        wrong("roles", f"an embedded store belongs to one process, so nobody could do the rest; {remedy}")
+    if settings.coordinator:
+        wrong("coordinator", f"an embedded store has one node only, and nothing to coordinate; {remedy}")
+    if settings.history:
+        wrong("history", f"an embedded store writes no history files; {remedy}")
+    if settings.advertise:
+        wrong("advertise", f"an embedded store has one node only, and no others to tell; {remedy}")
+    if settings.cluster != DEFAULT_CLUSTER:
+        wrong("cluster", f"an embedded store has one node only, which needs no name; {remedy}")

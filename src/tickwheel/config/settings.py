@@ -1,0 +1,130 @@
+"""What may be set, with defaults, bounds and one line of explanation each."""
+
+from dataclasses import MISSING, dataclass, field, fields
+from enum import StrEnum
+from typing import Any, Final, get_type_hints
+
+from tickwheel.domain.redaction import redacted
+
+LOOPBACK_HOSTS: Final = frozenset({"127.0.0.1", "::1", "localhost"})
+DEFAULT_PORT: Final = 8080
+DEFAULT_CLUSTER: Final = "tickwheel"
+CLUSTER_SCHEMES: Final = frozenset({"postgresql", "postgres"})
+
+
+class Role(StrEnum):
+    """What a node does; a symmetric node does everything."""
+
+    API = "api"
+    SCHEDULER = "scheduler"
+    WORKER = "worker"
+
+
+ALL_ROLES: Final = tuple(role.value for role in Role)
+
+
+def _setting(
+    default: Any, help_text: str, *, low: int | None = None, high: int | None = None, by_comma: bool = False
+) -> Any:
+    metadata = {"help": help_text, "low": low, "high": high, "by_comma": by_comma}
+    if isinstance(default, tuple):
+        return field(default_factory=lambda: default, metadata=metadata)
+    return field(default=default, metadata=metadata)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """Everything that an operator may set."""
+
+    host: str = _setting("127.0.0.1", "Address to listen on.")
+    port: int = _setting(DEFAULT_PORT, "Port to listen on; 0 takes a free one.", low=0, high=65_535)
+    store: str = _setting(
+        "",
+        "Where jobs are stored: sqlite:FOLDER, postgresql://… or memory: (default: sqlite in the data folder).",
+    )
+    data: str = _setting(".tickwheel", "Folder for the data of an embedded store.")
+    cluster: str = _setting(
+        DEFAULT_CLUSTER, "Name of the cluster, kept in a PostgreSQL store: a node of another one is refused."
+    )
+    roles: tuple[str, ...] = _setting(
+        ALL_ROLES,
+        "What a node on PostgreSQL does: api, scheduler and worker, or some of them.",
+        by_comma=True,
+    )
+    coordinator: str = _setting(
+        "", "Who says which nodes live: etcd://… or consul://… (default: rows in the PostgreSQL store)."
+    )
+    advertise: str = _setting(
+        "", "Address by which other nodes reach this one (default: the one that it listens on)."
+    )
+    history: str = _setting(
+        "", "Folder for finished runs that leave a PostgreSQL store, as Parquet files (default: they are dropped)."
+    )
+    auto_migrate: bool = _setting(True, "Bring the schema of the store up to date at the start.")
+    app: str = _setting("", "Python handlers to run: module or module:object.")
+    token: tuple[str, ...] = _setting((), "Bearer token that requests must carry; may be given several times.")
+    allow_loopback: bool = _setting(False, "Let webhooks call this machine's own loopback addresses.")
+    allow_private: tuple[str, ...] = _setting(
+        (), "Private network (CIDR) that webhooks may call; several allowed."
+    )
+    webhook_slots: int = _setting(512, "Webhooks in flight at a time.", low=1, high=10_000)
+    webhook_host_limit: int = _setting(
+        64, "Webhooks in flight at a time to one host and port.", low=1, high=10_000
+    )
+    webhook_secret: tuple[str, ...] = _setting((), "Signing secret (whsec_…); two while they are rotated.")
+    handler_slots: int = _setting(512, "Python handlers running at a time.", low=1, high=10_000)
+    lease_seconds: int = _setting(30, "How long a worker holds a run without renewing.", low=5, high=3_600)
+    grace_seconds: int = _setting(10, "How long a stop waits for running work.", low=0, high=3_600)
+    window_seconds: int = _setting(3_600, "How far ahead waiting timers are held in memory.", low=60, high=86_400)
+    armed_limit: int = _setting(10_000_000, "Most timers held in memory.", low=1_000, high=200_000_000)
+    retention_days: int = _setting(7, "How long finished runs and jobs are kept.", low=1, high=3_650)
+    log_format: str = _setting("text", "Log lines as text or json.")
+    log_level: str = _setting("info", "Least level that is logged: debug, info, warning, error.")
+
+    @property
+    def loopback_only(self) -> bool:
+        """Whether nobody on another machine can connect."""
+        return self.host in LOOPBACK_HOSTS
+
+    @property
+    def clustered(self) -> bool:
+        """Whether the store is one that several nodes share."""
+        return self.store.partition(":")[0] in CLUSTER_SCHEMES
+
+    def has(self, role: Role) -> bool:
+        """Whether this node plays that role."""
+        return role in self.roles
+
+    def __repr__(self) -> str:
+        """Without secrets."""
+        shown = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in SECRET}
+        shown |= {name: redacted(shown[name]) for name in WITH_PASSWORDS}
+        return f"Settings({', '.join(f'{k}={v!r}' for k, v in shown.items())})"
+
+
+SECRET: Final = frozenset({"token", "webhook_secret"})
+WITH_PASSWORDS: Final = ("store", "coordinator")
+"""Addresses that may hold a password."""
+TYPES: Final[dict[str, Any]] = get_type_hints(Settings)
+FIELDS: Final = {f.name: f for f in fields(Settings)}
+
+
+def setting_help(name: str) -> str:
+    """One line that explains a setting."""
+    return str(FIELDS[name].metadata["help"])
+
+
+def setting_default(name: str) -> Any:
+    """The value of a setting that nobody gave."""
+    chosen = FIELDS[name]
+    if chosen.default is not MISSING:
+        return chosen.default
+    return chosen.default_factory() if chosen.default_factory is not MISSING else ()
+
+
+def default_text(name: str) -> str:
+    """The default as it would be written; empty for what is off or not given."""
+    default = setting_default(name)
+    if isinstance(default, bool):
+        return "true" if default else ""
+    return ",".join(default) if isinstance(default, tuple) else str(default)

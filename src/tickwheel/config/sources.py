@@ -1,0 +1,133 @@
+"""Where settings come from: file, environment, flags; each value with the name under which it was given."""
+
+import tomllib
+from collections.abc import Callable, Mapping
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, Final
+
+from tickwheel.config.rules import check_together
+from tickwheel.config.settings import FIELDS, TYPES, Settings, setting_default
+from tickwheel.domain.errors import ConfigError, FieldProblem
+
+ENV_PREFIX: Final = "TICKWHEEL_"
+OTHER_VARIABLES: Final = frozenset({"config", "url"})
+"""Read elsewhere: the path of the file, and the server that the command line talks to."""
+_WORDS: Final = {
+    "1": True,
+    "true": True,
+    "yes": True,
+    "on": True,
+    "0": False,
+    "false": False,
+    "no": False,
+    "off": False,
+}
+
+
+def load_settings(
+    *, flags: Mapping[str, Any], environ: Mapping[str, str], config_file: Path | None = None
+) -> Settings:
+    """Merge all sources and check them. `flags` holds only what was given. Raises `ConfigError`."""
+    problems: list[FieldProblem] = []
+    values: dict[str, Any] = {}
+    origin: dict[str, str] = {}
+    for name, value in _read_file(config_file, problems).items():
+        values[name], origin[name] = value, f"{config_file}: {name}"
+    for key, text in environ.items():
+        if key.startswith(ENV_PREFIX):
+            name = key[len(ENV_PREFIX) :].lower()
+            if name in FIELDS:
+                values[name], origin[name] = _split(name, text), key
+            elif name not in OTHER_VARIABLES:
+                problems.append(_unknown(key, name, lambda near: ENV_PREFIX + near.upper()))
+    for name, value in flags.items():
+        values[name], origin[name] = value, "--" + name.replace("_", "-")
+    checked = {name: _check(name, value, origin[name], problems) for name, value in values.items()}
+    settings = Settings(**checked)
+    check_together(settings, origin, problems)
+    if problems:
+        raise ConfigError(problems)
+    return settings
+
+
+def _read_file(path: Path | None, problems: list[FieldProblem]) -> dict[str, Any]:
+    if path is None:
+        return {}
+    try:
+        data = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        problems.append(FieldProblem(field="config", message=f"{path}: {error.strerror or error}"))
+        return {}
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        problems.append(FieldProblem(field=str(path), message=f"can't be read as a TOML file: {error}"))
+        return {}
+    known = {}
+    for name, value in data.items():
+        if name in FIELDS:
+            known[name] = tuple(value) if isinstance(value, list) else value
+        else:
+            problems.append(_unknown(f"{path}: {name}", name, str))
+    return known
+
+
+def _unknown(shown: str, name: str, spell: Callable[[str], str]) -> FieldProblem:
+    near = get_close_matches(name, FIELDS, n=1)
+    hint = f"; did you mean {spell(near[0])}?" if near else ""
+    return FieldProblem(field=shown, message=f"there is no such setting{hint}", code="unknown")
+
+
+def _split(name: str, text: str) -> Any:
+    if TYPES[name] == tuple[str, ...]:
+        return _parts(text)
+    return text
+
+
+def _parts(text: str) -> tuple[str, ...]:
+    return tuple(part.strip() for part in text.split(",") if part.strip())
+
+
+def _check(name: str, value: Any, shown: str, problems: list[FieldProblem]) -> Any:
+    wanted = TYPES[name]
+    if wanted is bool:
+        return _check_bool(value, shown, problems)
+    if wanted is int:
+        return _check_int(name, value, shown, problems)
+    if wanted == tuple[str, ...]:
+        value = (value,) if isinstance(value, str) else value
+        if isinstance(value, tuple) and all(isinstance(part, str) for part in value):
+            return (
+                tuple(part for text in value for part in _parts(text))
+                if FIELDS[name].metadata["by_comma"]
+                else value
+            )
+        problems.append(FieldProblem(field=shown, message="must be a text or a list of texts"))
+        return setting_default(name)
+    if not isinstance(value, str):
+        problems.append(FieldProblem(field=shown, message=f"must be a text, not {value!r}"))
+        return setting_default(name)
+    return value
+
+
+def _check_bool(value: Any, shown: str, problems: list[FieldProblem]) -> bool:
+    if isinstance(value, bool):
+        return value
+    if isinstance(value, str) and value.strip().lower() in _WORDS:
+        return _WORDS[value.strip().lower()]
+    problems.append(FieldProblem(field=shown, message=f"must be true or false, not {value!r}"))
+    return False
+
+
+def _check_int(name: str, value: Any, shown: str, problems: list[FieldProblem]) -> int:
+    low, high = FIELDS[name].metadata["low"], FIELDS[name].metadata["high"]
+    number: int | None = None
+    if isinstance(value, int) and not isinstance(value, bool):
+        number = value
+    elif isinstance(value, str) and value.strip().isascii() and value.strip().isdigit() and len(value) < 20:
+        number = int(value)
+    if number is None or not low <= number <= high:
+        problems.append(
+            FieldProblem(field=shown, message=f"must be a whole number from {low} to {high}, not {value!r}")
+        )
+        return int(low)
+    return number

@@ -1,0 +1,96 @@
+"""Settings of a cluster: what goes together, and what is refused with its remedy."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tickwheel.config import Role, Settings, load_settings
+from tickwheel.domain.errors import ConfigError
+
+STORE = "postgresql://app@db/jobs"
+
+
+def load(environ: dict[str, str] | None = None, config_file: Path | None = None, **flags: Any) -> Settings:
+    return load_settings(flags=flags, environ=environ or {}, config_file=config_file)
+
+
+def refusal(**flags: Any) -> dict[str, str]:
+    """Flag -> message."""
+    with pytest.raises(ConfigError) as caught:
+        load(**flags)
+    return {problem.field: problem.message for problem in caught.value.problems}
+
+
+def test_a_node_does_everything_by_default() -> None:
+    assert Settings().roles == ("api", "scheduler", "worker")
+    assert all(load(store=STORE).has(role) for role in Role)
+
+
+@pytest.mark.parametrize("given", ["api", "scheduler,worker", " scheduler , worker ", "api,scheduler,worker"])
+def test_roles_are_given_by_commas_in_all_three_forms(given: str, tmp_path: Path) -> None:
+    wanted = tuple(part.strip() for part in given.split(","))
+    assert load(store=STORE, roles=(given,)).roles == wanted
+    assert load({"TICKWHEEL_ROLES": given}, store=STORE).roles == wanted
+    config = tmp_path / "tickwheel.toml"
+    for text in (f'roles = "{given}"', f"roles = {list(wanted)}".replace("'", '"')):
+        config.write_text(f'store = "{STORE}"\n{text}\n')
+        assert load(config_file=config).roles == wanted
+
+
+@pytest.mark.parametrize(
+    ("roles", "remedy"),
+    [
+        (("scheduler",), "add worker (scheduler,worker)"),
+        (("worker",), "add scheduler (scheduler,worker)"),
+        (("api", "worker"), "add scheduler"),
+        (("api", "dispatcher"), "not 'dispatcher'"),
+        ((), "one or more of api, scheduler, worker"),
+    ],
+)
+def test_roles_that_could_do_nothing_are_refused_with_the_remedy(roles: tuple[str, ...], remedy: str) -> None:
+    assert remedy in refusal(store=STORE, roles=roles)["--roles"]
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [
+        {"roles": ("api",)},
+        {"coordinator": "etcd://h:2379"},
+        {"history": "old"},
+        {"advertise": "10.0.0.1"},
+        {"cluster": "a"},
+    ],
+)
+@pytest.mark.parametrize("store", ["", "sqlite:data", "memory:"])
+def test_what_needs_a_cluster_is_refused_on_an_embedded_store(flags: dict[str, Any], store: str) -> None:
+    given = flags | ({"store": store} if store else {})
+    (message,) = refusal(**given).values()
+    assert "--store postgresql://" in message
+    load(**(flags | {"store": STORE}))
+
+
+def test_wrong_schemes_are_refused_without_showing_the_rest() -> None:
+    found = refusal(store="mysql://root:s3cret@db/x", coordinator="redis://:s3cret@h")
+    assert "not 'mysql'" in found["--store"]
+    assert "postgresql:" in found["--store"]
+    assert "not 'redis'" in found["--coordinator"]
+    assert "s3cret" not in str(found)
+    assert "s3cret" not in str(refusal(store="s3cret"))
+
+
+@pytest.mark.parametrize("store", ["postgresql:jobs", "postgres:/jobs", "postgresql://[::1/jobs"])
+def test_addresses_that_are_none_are_refused(store: str) -> None:
+    assert "postgresql://USER@HOST:PORT/DATABASE" in refusal(store=store)["--store"]
+
+
+@pytest.mark.parametrize(
+    "store", ["postgresql://", "postgres:///jobs?host=/run/pg", "postgresql://a:b@h1:1,h2:2/x"]
+)
+def test_addresses_of_every_form_are_taken(store: str) -> None:
+    assert load(store=store).clustered
+
+
+@pytest.mark.parametrize("name", ["", "A", "-a", "a b", "a" * 64])
+def test_names_of_clusters_are_plain(name: str) -> None:
+    assert "small letters" in refusal(store=STORE, cluster=name)["--cluster"]
