@@ -1,12 +1,13 @@
 """Leases: heartbeats keep them, and those that ran out are found."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import numpy as np
 from msgspec.structs import replace
 
 from tickwheel.adapters.memory.tables import Tables
 from tickwheel.domain.columns import Bools, Rows
+from tickwheel.domain.ids import SHARD_COUNT, shard_of
 from tickwheel.domain.ledger_moves import instant
 from tickwheel.domain.run import IN_FLIGHT, RunState
 from tickwheel.ports.store import Run
@@ -36,8 +37,9 @@ def renew(tables: Tables, batch: Rows) -> Bools:
     return held
 
 
-def expired(tables: Tables, now_ms: int, limit: int) -> Sequence[Run]:
+def expired(tables: Tables, now_ms: int, limit: int, shards: Sequence[int] | None) -> Sequence[Run]:
     """See `Ledger.expired`."""
-    runs = [tables.ledger[key].run for key in tables.in_flight]
+    wanted: Collection[int] = range(SHARD_COUNT) if shards is None else set(shards)
+    runs = [tables.ledger[key].run for key in tables.in_flight if shard_of(key[0]) in wanted]
     gone = [run for run in runs if (run.lease_ms or 0) <= now_ms or tables.ownership.is_dead(run.worker)]
     return sorted(gone, key=lambda run: (run.lease_ms or 0, run.job_id, run.scheduled_ms))[:limit]

@@ -122,8 +122,12 @@ class MemoryStore:
     async def renew(self, batch: Rows) -> Bools:
         return leases.renew(self._tables, batch)
 
-    async def expired(self, now_ms: int, limit: int) -> Sequence[Run]:
-        return leases.expired(self._tables, now_ms, limit)
+    async def expired(self, now_ms: int, limit: int, shards: Sequence[int] | None = None) -> Sequence[Run]:
+        return leases.expired(self._tables, now_ms, limit, shards)
+
+    async def find_runs(self, keys: Sequence[tuple[bytes, int]]) -> Sequence[Run | None]:
+        found = [self._tables.ledger.get(key) for key in keys]
+        return [None if row is None else row.run for row in found]
 
     async def get_run(self, tenant_id: str, job_id: bytes, scheduled_ms: int) -> Run | None:
         row = self._tables.ledger.get((job_id, scheduled_ms))
@@ -155,6 +159,9 @@ class MemoryStore:
 
     async def depose(self, incarnation: str, *, proved_dead: bool) -> None:
         self._ownership.depose(incarnation, proved_dead=proved_dead)
+
+    async def deposed(self, incarnations: Sequence[str]) -> Sequence[str]:
+        return [name for name in incarnations if not self._ownership.is_enlisted(name)]
 
     async def list_shards(self) -> Sequence[ShardState]:
         return self._ownership.states()
