@@ -7,12 +7,14 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
 from itertools import count
 
+from tickwheel.adapters.consul import open_consul_coordinator
 from tickwheel.adapters.etcd import open_etcd_coordinator
 from tickwheel.adapters.memory.coordinator import MemoryCoordinator
 from tickwheel.ports.coordinator import Coordinator
 from tickwheel.testing.virtual_clock import VirtualClock
 
 from ...servers.etcd import shared_etcd  # noqa: TID252 - tests are not installed, so they have no absolute name
+from ...servers.fake_consul import FakeConsul  # noqa: TID252 - as above
 
 LAPSE_MS = 2_000
 _numbers = count(1)
@@ -21,6 +23,13 @@ _numbers = count(1)
 @asynccontextmanager
 async def memory(clock: VirtualClock) -> AsyncIterator[Coordinator]:
     yield MemoryCoordinator(clock, LAPSE_MS)
+
+
+@asynccontextmanager
+async def fake_consul(clock: VirtualClock) -> AsyncIterator[Coordinator]:
+    with FakeConsul() as server:
+        async with aclosing(open_consul_coordinator(server.url, clock, lapse_ms=LAPSE_MS)) as opened:
+            yield opened
 
 
 @asynccontextmanager
@@ -34,5 +43,6 @@ async def etcd(clock: VirtualClock) -> AsyncIterator[Coordinator]:
 
 BACKENDS: dict[str, Callable[[VirtualClock], AbstractAsyncContextManager[Coordinator]]] = {
     "etcd": etcd,
+    "fake consul": fake_consul,
     "memory": memory,
 }
