@@ -345,8 +345,17 @@ class Ledger(Protocol):
         """RENEWAL rows; gives a boolean per row: False where the token no longer holds the run."""
         ...
 
-    async def expired(self, now_ms: int, limit: int) -> Sequence[Run]:
-        """In-flight runs whose lease is past, or whose worker is a dead incarnation, oldest first."""
+    async def expired(self, now_ms: int, limit: int, shards: Sequence[int] | None = None) -> Sequence[Run]:
+        """In-flight runs whose lease is past, or whose worker is a dead incarnation, oldest first.
+
+        So one whose lease still holds at `now_ms` is here because its worker is proved dead. `shards` None: of all
+        shards. A store of a cluster may leave out attempts that were never renewed: their timers are unresolved,
+        so whoever owns the shard meets them by their claim.
+        """
+        ...
+
+    async def find_runs(self, keys: Sequence[tuple[bytes, int]]) -> Sequence[Run | None]:
+        """The ledger rows of these (job_id, scheduled_ms), without attempts, in the order given; None: no row."""
         ...
 
     async def get_run(self, tenant_id: str, job_id: bytes, scheduled_ms: int) -> Run | None:

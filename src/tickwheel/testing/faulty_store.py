@@ -116,8 +116,11 @@ class FaultyStore:
     async def renew(self, batch: Rows) -> Bools:
         return await self._call("renew", lambda: self._inner.renew(batch))
 
-    async def expired(self, now_ms: int, limit: int) -> Sequence[Run]:
-        return await self._call("expired", lambda: self._inner.expired(now_ms, limit))
+    async def expired(self, now_ms: int, limit: int, shards: Sequence[int] | None = None) -> Sequence[Run]:
+        return await self._call("expired", lambda: self._inner.expired(now_ms, limit, shards))
+
+    async def find_runs(self, keys: Sequence[tuple[bytes, int]]) -> Sequence[Run | None]:
+        return await self._call("find_runs", lambda: self._inner.find_runs(keys))
 
     async def get_run(self, tenant_id: str, job_id: bytes, scheduled_ms: int) -> Run | None:
         return await self._call("get_run", lambda: self._inner.get_run(tenant_id, job_id, scheduled_ms))

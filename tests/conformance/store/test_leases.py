@@ -170,3 +170,22 @@ async def test_after_a_crash_no_run_stays_in_flight(arena: Arena, owner: Owner) 
     states = [(await arena.run(new)).state for new in jobs]
     assert not set(states) & IN_FLIGHT
     assert len(await arena.timers()) == len(jobs)
+
+
+async def test_runs_are_found_by_key_in_the_order_asked_for(arena: Arena, owner: Owner) -> None:
+    flown, held = await flying(arena, owner)
+    done, end = await flying(arena, owner)
+    waiting = arena.one_off()
+    await arena.store.insert_jobs([waiting])
+    await owner.renew(held, mark_running=1)
+    await owner.complete(end, RunState.SUCCEEDED)
+    keys = [(new.job.job_id, new.job.scheduled_ms or 0) for new in (done, waiting, flown)]
+    first, none, last = await arena.store.find_runs(keys)
+    assert none is None
+    assert first is not None and (first.job_id, first.state) == (done.job.job_id, RunState.SUCCEEDED)
+    assert last is not None and (last.state, last.fence, last.beat_ms) == (
+        RunState.RUNNING,
+        held.fence,
+        arena.now_ms,
+    )
+    assert await arena.store.find_runs([]) == []

@@ -1,5 +1,6 @@
 """Reads of single runs, their attempts, and what is to be reaped."""
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 from msgspec.structs import replace
@@ -43,6 +44,13 @@ def expired(session: Session, worker: int, now_ms: int, limit: int) -> list[Run]
     keys = session.table(SQL["expired"], {"worker": worker, "now_ms": now_ms, "limit": limit})
     found = _read_runs(session, [(scheduled_ms, bytes.fromhex(job_id)) for scheduled_ms, job_id in keys])
     return sorted(found, key=lambda run: (run.lease_ms or 0, run.job_id, run.scheduled_ms))
+
+
+def find_runs(session: Session, keys: Sequence[tuple[bytes, int]]) -> list[Run | None]:
+    """See `Ledger.find_runs`."""
+    found = _read_runs(session, [(scheduled_ms, job_id) for job_id, scheduled_ms in keys])
+    by_key = {(run.job_id, run.scheduled_ms): run for run in found}
+    return [by_key.get(key) for key in keys]
 
 
 def list_runs(session: Session, tenant_id: str, job_id: bytes, limit: int, after: str | None) -> RunPage:

@@ -148,11 +148,15 @@ class SqliteStore:
     async def renew(self, batch: Rows) -> Bools:
         return await self._writer.submit(lambda session: complete.renew(session, batch), len(batch))
 
-    async def expired(self, now_ms: int, limit: int) -> Sequence[Run]:
+    async def expired(self, now_ms: int, limit: int, shards: Sequence[int] | None = None) -> Sequence[Run]:
+        """`shards` is not looked at: the one process of this store holds them all."""
         worker = self._ownership.worker
         return await self._owner_reader.read(
             lambda session: runs.expired(session, worker, now_ms, limit), snapshot=True
         )
+
+    async def find_runs(self, keys: Sequence[tuple[bytes, int]]) -> Sequence[Run | None]:
+        return await self._owner_reader.read(lambda session: runs.find_runs(session, keys))
 
     async def get_run(self, tenant_id: str, job_id: bytes, scheduled_ms: int) -> Run | None:
         return await self._reader.read(
