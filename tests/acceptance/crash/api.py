@@ -1,4 +1,4 @@
-"""A client of the HTTP API that outlives the server: it repeats a request until it is answered."""
+"""A client of the HTTP API that outlives the servers: it repeats a request until one of them answers it."""
 
 import http.client
 import json
@@ -6,14 +6,22 @@ import time
 from typing import Any, Self
 
 RETRY_S = 0.05
+TIMEOUT_S = 20
+NEXT_NODE_S = 4
+"""A node that has not answered by then may be frozen: the next one is asked."""
 
 
 class Api:
     """One connection at a time; not shared between threads. Closed by `close`, or as a context manager."""
 
-    def __init__(self, port: int, patience_s: float = 60) -> None:
-        self._port, self._patience_s = port, patience_s
+    def __init__(self, *ports: int, patience_s: float = 60) -> None:
+        self._ports, self._patience_s = ports, patience_s
+        self._turn = 0
         self._connection: http.client.HTTPConnection | None = None
+        self.repeated = 0
+        """Requests that were sent again, because they failed or were answered 503."""
+        self.longest_s = 0.0
+        """The longest that a request took, repeats included."""
 
     def __enter__(self) -> Self:
         return self
@@ -31,21 +39,27 @@ class Api:
     ) -> tuple[int, Any]:
         """(status, decoded answer). Connection errors and 503 are repeated; safe because all requests here are."""
         data = None if body is None else json.dumps(body).encode()
-        deadline = time.monotonic() + self._patience_s
+        began = time.monotonic()
         while True:
             try:
                 status, answer = self._once(method, path, data, headers or {})
                 if status != 503:
+                    self.longest_s = max(self.longest_s, time.monotonic() - began)
                     return status, answer
             except (OSError, http.client.HTTPException):
-                self.close()
-            if time.monotonic() > deadline:
+                pass
+            self.close()
+            self._turn += 1
+            self.repeated += 1
+            if time.monotonic() > began + self._patience_s:
                 raise TimeoutError(f"{method} {path} was not answered in {self._patience_s} s")
             time.sleep(RETRY_S)
 
     def _once(self, method: str, path: str, data: bytes | None, headers: dict[str, str]) -> tuple[int, Any]:
         if self._connection is None:
-            self._connection = http.client.HTTPConnection("127.0.0.1", self._port, timeout=20)
+            port = self._ports[self._turn % len(self._ports)]
+            timeout_s = TIMEOUT_S if len(self._ports) == 1 else NEXT_NODE_S
+            self._connection = http.client.HTTPConnection("127.0.0.1", port, timeout=timeout_s)
         kind = {"Content-Type": "application/json"} if data is not None else {}
         self._connection.request(method, path, data, {**kind, **headers})
         response = self._connection.getresponse()

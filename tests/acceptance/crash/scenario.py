@@ -5,13 +5,13 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from ...servers.serve import Serve  # noqa: TID252 - tests are not installed, so they have no absolute name
 from .api import Api
 from .checker import Verdict, check
-from .load import Load
+from .load import Load, Plan
 
 SETTLE_LIMIT_S = 90
 OPEN_STATES = ("SCHEDULED", "CLAIMED", "DISPATCHED", "RUNNING")
@@ -34,7 +34,7 @@ def crash_test(
     server = Server(folder)
     try:
         assert sink.stdout is not None
-        load = Load(server.port, int(sink.stdout.readline()), jobs, seconds, seed)
+        load = Load([server.port], int(sink.stdout.readline()), jobs, seconds, seed)
         server.start()
         server.wait_until_ready()
         loading = threading.Thread(target=load.run)
@@ -42,9 +42,9 @@ def crash_test(
         _kill_and_start(server, kills, seconds, seed, tell)
         loading.join()
         tell(f"{len(load.plan.kinds)} jobs acknowledged, {len(load.plan.cancelled_ms)} cancelled; settling")
-        _stop_crons(server.port, load)
-        _settle(server.port)
         with Api(server.port) as api:
+            stop_crons(api, load.plan.crons)
+            settle(api, load.plan)
             return check(api, load.plan, sink_log)
     finally:
         server.stop()
@@ -64,20 +64,24 @@ def _kill_and_start(server: Server, kills: int, seconds: float, seed: int, tell:
         server.wait_until_ready()
 
 
-def _stop_crons(port: int, load: Load) -> None:
-    with Api(port) as api:
-        for job_id in load.plan.crons:
-            status, answer = api.call("POST", f"/v1/jobs/{job_id}/pause")
-            assert status == 200, answer
+def stop_crons(api: Api, crons: Sequence[str]) -> None:
+    """No more occurrences from now on."""
+    for job_id in crons:
+        status, answer = api.call("POST", f"/v1/jobs/{job_id}/pause")
+        assert status == 200, answer
 
 
-def _settle(port: int) -> None:
+def settle(api: Api, plan: Plan) -> None:
     """Wait until no run is open."""
     deadline = time.monotonic() + SETTLE_LIMIT_S
-    with Api(port) as api:
+    left = list(plan.kinds)
+    while left and time.monotonic() < deadline:
+        left = [job_id for job_id in left if api.call("GET", f"/v1/jobs/{job_id}")[1].get("status") in OPEN_STATES]
+        time.sleep(0.3)
+    for job_id in plan.crons:
         while time.monotonic() < deadline:
-            left = [job for state in OPEN_STATES for job in api.pages(f"/v1/jobs?status={state}", "jobs")]
-            if not left:
-                return
+            runs = api.pages(f"/v1/jobs/{job_id}/runs", "runs")
+            if not any(run["status"] in OPEN_STATES for run in runs):
+                break
             time.sleep(0.3)
     # What is still open then is reported by the checker as lost.
