@@ -83,7 +83,7 @@ def migrate_within(connection: Connection) -> list[Migration]:
             "INSERT INTO tickwheel.migrations (version, phase, name) VALUES (%s, %s, %s)",
             (migration.version, migration.phase, migration.name),
         )
-        connection.execute(sql.SQL(migration.sql))  # type: ignore[arg-type]  # our own file, not a literal
+        connection.execute(sql.SQL(migration.sql))
     return pending
 
 

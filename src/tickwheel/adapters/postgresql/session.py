@@ -1,0 +1,155 @@
+"""One connection to the database, used by one thread at a time.
+
+Three kinds of session, by what they need (see `connect`): writers must reach a primary and set their timeouts on
+the session, so no pooler may swap sessions under them; readers set nothing and prepare nothing, so a pooler in
+transaction mode may stand between.
+
+A statement that writes outside a transaction, and the COMMIT of one, are told apart from the rest: only where the
+connection breaks during one of these is it unknown whether it was written (`committing`).
+"""
+
+import select
+import socket
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from itertools import count
+from typing import Any, Final, NamedTuple
+
+import psycopg
+from psycopg import sql
+
+from tickwheel.adapters.postgresql.arrays import register
+
+CONNECT_SECONDS: Final = 3
+KEEPALIVES: Final[dict[str, Any]] = {
+    "keepalives": 1,
+    "keepalives_idle": 1,
+    "keepalives_interval": 1,
+    "keepalives_count": 2,
+    "tcp_user_timeout": 2_500,
+}
+"""A cut network is noticed within about 3 s, whether something was sent or not."""
+
+Params = Sequence[Any] | dict[str, Any]
+_numbers = count(1)
+
+
+class SessionKind(NamedTuple):
+    """What a session is for."""
+
+    name: str
+    settings: tuple[bytes, ...] = ()
+    prepares: bool = True
+
+
+WRITER_SETTINGS: Final = (
+    b"SET statement_timeout = '4s'",
+    b"SET lock_timeout = '4s'",
+    b"SET idle_in_transaction_session_timeout = '1s'",
+    b"SET plan_cache_mode = force_custom_plan",  # the bounds of a batch are what prunes the partitions
+    b"SET max_parallel_workers_per_gather = 0",
+    b"SET jit = off",
+    b"SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'",
+)
+CLAIMS: Final = SessionKind(
+    "claims", (*WRITER_SETTINGS, b"SET statement_timeout = '1s'", b"SET lock_timeout = '900ms'")
+)
+COMPLETIONS: Final = SessionKind("completions", WRITER_SETTINGS)
+FEED: Final = SessionKind("feed", WRITER_SETTINGS)
+WRITER: Final = SessionKind("writer", WRITER_SETTINGS)
+READER: Final = SessionKind("reader", (), prepares=False)
+
+
+class Session:
+    """A live connection. `number` is never used twice in a process."""
+
+    def __init__(self, connection: psycopg.Connection[Any]) -> None:
+        self.connection = connection
+        self.number = next(_numbers)
+        self.committing = False
+        self._cursor = connection.cursor(binary=True)
+
+    def rows(self, statement: bytes, params: Params | None = None) -> list[tuple[Any, ...]]:
+        """The rows of a statement that only reads, or is part of a transaction."""
+        return self._cursor.execute(statement, params).fetchall()
+
+    def run(self, statement: bytes, params: Params | None = None) -> int:
+        """The number of rows of a statement in a transaction that gives none."""
+        return self._cursor.execute(statement, params).rowcount
+
+    def write(self, statement: bytes, params: Params | None = None) -> list[tuple[Any, ...]]:
+        """The rows of a statement that is a transaction of its own."""
+        self.committing = True
+        rows = self._cursor.execute(statement, params).fetchall()
+        self.committing = False
+        return rows
+
+    def copy_out(self, query: sql.Composed | sql.SQL) -> bytes:
+        """What a query gives, in COPY's binary form."""
+        statement = sql.SQL("COPY ({}) TO STDOUT (FORMAT binary)").format(query)
+        with self.connection.cursor().copy(statement) as copy:
+            return b"".join(copy)
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """BEGIN to COMMIT; ROLLBACK when the block raises."""
+        with self._cursor as cursor:
+            cursor.execute("BEGIN")
+        self._cursor = self.connection.cursor(binary=True)
+        try:
+            yield
+        except BaseException:
+            if not self.connection.broken:
+                self._cursor.execute("ROLLBACK")
+            raise
+        self.committing = True
+        self._cursor.execute("COMMIT")
+        self.committing = False
+
+    @property
+    def is_broken(self) -> bool:
+        """Whether the connection is known to be unusable, or has something to say while nothing was asked."""
+        if self.connection.closed or self.connection.broken:
+            return True
+        poll = select.poll()
+        poll.register(self.connection.fileno(), select.POLLIN)
+        if not poll.poll(0):
+            return False
+        try:  # a notice, or the end
+            self.connection.pgconn.consume_input()
+        except psycopg.Error:
+            return True
+        return bool(poll.poll(0)) or self.connection.broken
+
+    def cut(self) -> None:
+        """Break the connection from another thread: whoever waits on it gets an error at once."""
+        try:
+            with socket.fromfd(self.connection.fileno(), socket.AF_INET, socket.SOCK_STREAM) as copy:
+                copy.shutdown(socket.SHUT_RDWR)
+        except (OSError, psycopg.Error):  # it has ended already
+            return
+
+    def close(self) -> None:
+        """Close it; again: nothing."""
+        self.connection.close()
+
+
+def connect(url: str, kind: SessionKind) -> Session:
+    """Open a session on a server that takes writes; raises `psycopg.Error`."""
+    connection = psycopg.connect(
+        url,
+        autocommit=True,
+        connect_timeout=CONNECT_SECONDS,
+        application_name=f"tickwheel {kind.name}",
+        target_session_attrs="read-write",
+        prepare_threshold=3 if kind.prepares else None,
+        **KEEPALIVES,
+    )
+    try:
+        register(connection)
+        for setting in kind.settings:
+            connection.execute(setting, prepare=False)
+    except BaseException:
+        connection.close()
+        raise
+    return Session(connection)
