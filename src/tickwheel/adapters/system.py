@@ -62,6 +62,10 @@ class SystemClock:
         """CPU time that this process has used, all threads together."""
         return time.process_time_ns() // 1_000_000
 
+    def wall_ms(self) -> int:
+        """The machine's clock as it is, steps and all."""
+        return self._wall_ns() // 1_000_000
+
     def behind_ms(self) -> int:
         """How far the estimate is ahead of the machine's wall clock (a step back not slewed away yet)."""
         return max(0, self.now_ms() - self._wall_ns() // 1_000_000)

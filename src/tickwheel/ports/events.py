@@ -84,6 +84,13 @@ class ClockStepped(msgspec.Struct, frozen=True):
     behind_ms: int
 
 
+class ClockDiffers(msgspec.Struct, frozen=True):
+    """The machine's wall clock and the store's have come apart (or have come together again): positive = ahead."""
+
+    difference_ms: int
+    differs: bool
+
+
 class ShardsTaken(msgspec.Struct, frozen=True):
     """This node owns more shards; each has a new epoch. `cause` is where they came from."""
 
@@ -138,6 +145,7 @@ Event: TypeAlias = (
     | ChainMended
     | RunsUnserved
     | ClockStepped
+    | ClockDiffers
     | ShardsTaken
     | ShardsLeft
     | MemberLost

@@ -10,6 +10,7 @@ from tickwheel.domain.ids import job_id_text
 from tickwheel.ports.events import (
     AttemptsEnded,
     ChainMended,
+    ClockDiffers,
     ClockStepped,
     Deposed,
     Event,
@@ -85,6 +86,9 @@ class LogSink:
                         )
             case ClockStepped():
                 self._log.warning("clock.stepped_back", behind_ms=event.behind_ms)
+            case ClockDiffers():
+                tell = self._log.warning if event.differs else self._log.info
+                tell("clock.differs_from_store", difference_ms=event.difference_ms, differs=event.differs)
             case ShardsTaken():
                 self._log.info("shards.taken", count=event.count, held=event.held_count, cause=event.cause)
             case ShardsLeft():
