@@ -101,8 +101,19 @@ simulate: $(DEV_STAMP) ## run many random histories on virtual time (SEEDS=500)
 	@SIMULATION_SEEDS=$(SEEDS) $(BIN)/python -m pytest -n $(WORKERS) tests/services/test_random_histories.py $(ARGS)
 
 .PHONY: chaos
-chaos: $(DEV_STAMP) ## run the crash test in its long form: real processes, many kill -9
-	@$(BIN)/python -m tests.acceptance.crash $(ARGS)
+chaos: chaos-sqlite chaos-cluster ## run the crash tests in their long form: real processes, kills, stops, partitions
+
+.PHONY: chaos-sqlite
+chaos-sqlite: $(DEV_STAMP) ## kill -9 a server on SQLite again and again under load
+	@$(BIN)/python -m tests.acceptance.crash sqlite $(ARGS)
+
+.PHONY: chaos-cluster
+chaos-cluster: $(DEV_STAMP) ## break three nodes on one PostgreSQL for two minutes
+	@$(BIN)/python -m tests.acceptance.crash cluster $(ARGS)
+
+.PHONY: test-engines
+test-engines: $(DEV_STAMP) ## run the fault suites against real servers in their long forms
+	@TICKWHEEL_LONG=1 $(BIN)/python -m pytest -n 1 --timeout=900 tests/postgresql_faults $(ARGS)
 
 ##@ Change it
 

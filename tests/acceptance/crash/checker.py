@@ -6,7 +6,7 @@ receiver that guards by token), early, after_cancel, after_edit (an instant that
 token_fell, uncalled (SUCCEEDED without a request in the sink's log), holes (a cron occurrence that has no run).
 
 A frozen process that wakes up may send a request whose token is old by then. That is what the guard of a receiver
-is for, so in a cluster such requests are only counted (`stale_requests`); the same token twice is always a finding.
+is for, so in a cluster such requests are only counted (`stale_requests`); one token twice is a finding always.
 """
 
 import json
