@@ -17,6 +17,7 @@ import random
 import shutil
 import signal
 import socket
+import ssl
 import subprocess
 import tempfile
 import time
@@ -62,9 +63,11 @@ def _install() -> None:
 class EtcdServer:
     """One member; `start`, `kill`, `freeze` and `thaw` it as you like."""
 
-    def __init__(self, program: str, name: str, folder: Path, arguments: list[str], port: int) -> None:
+    def __init__(
+        self, program: str, name: str, folder: Path, arguments: list[str], port: int, tls: ssl.SSLContext | None
+    ) -> None:
         self._command = [program, "--name", name, "--data-dir", str(folder / name), *arguments]
-        self.name, self.port = name, port
+        self.name, self.port, self._tls = name, port, tls
         self._log = folder / f"{name}.log"
         self.process: subprocess.Popen[bytes] | None = None
 
@@ -91,12 +94,9 @@ class EtcdServer:
 
     def ask(self, path: str, message: object, timeout: float = 2) -> Any:
         """A call to this member's JSON gateway. Raises OSError."""
-        request = urllib.request.Request(
-            f"http://127.0.0.1:{self.port}{path}",
-            json.dumps(message).encode(),
-            {"Content-Type": "application/json"},
-        )
-        with urllib.request.urlopen(request, timeout=timeout) as answer:
+        url = f"{'https' if self._tls else 'http'}://127.0.0.1:{self.port}{path}"
+        body = json.dumps(message).encode()
+        with urllib.request.urlopen(url, body, timeout=timeout, context=self._tls) as answer:
             return json.load(answer)
 
     def is_serving(self) -> bool:
@@ -111,24 +111,34 @@ class EtcdServer:
 
 
 class EtcdCluster:
-    """`count` members on loopback, with data folders of their own that `close` removes."""
+    """`count` members on loopback, with data folders of their own that `close` removes.
 
-    def __init__(self, count: int = 1) -> None:
+    With `certificate` and `key` they speak TLS to clients, and ask for a certificate that this one signed.
+    """
+
+    def __init__(self, count: int = 1, *, certificate: Path | None = None, key: Path | None = None) -> None:
         program = find_etcd()
         self.folder = Path(tempfile.mkdtemp(prefix="tw-etcd-"))
         ports = _free_ports(2 * count)
         names = [f"n{number}" for number in range(count)]
         peers = [f"http://127.0.0.1:{port}" for port in ports[count:]]
         self.servers = []
+        scheme, tls = "http", None
+        secure: list[str] = []
+        if certificate is not None and key is not None:
+            scheme, tls = "https", ssl.create_default_context(cafile=str(certificate))
+            tls.load_cert_chain(certificate, key)
+            secure = ["--cert-file", str(certificate), "--key-file", str(key)]
+            secure += ["--client-cert-auth", "--trusted-ca-file", str(certificate)]
         for name, port, peer in zip(names, ports, peers, strict=False):
-            client = f"http://127.0.0.1:{port}"
-            arguments = ["--listen-client-urls", client, "--advertise-client-urls", client]
+            client = f"{scheme}://127.0.0.1:{port}"
+            arguments = [*secure, "--listen-client-urls", client, "--advertise-client-urls", client]
             arguments += ["--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer]
             arguments += ["--initial-cluster", ",".join(f"{n}={p}" for n, p in zip(names, peers, strict=True))]
             arguments += ["--initial-cluster-token", "test", "--initial-cluster-state", "new"]
             arguments += ["--heartbeat-interval", "50", "--election-timeout", "500"]
             arguments += ["--logger", "zap", "--log-outputs", "stderr", "--unsafe-no-fsync"]
-            self.servers.append(EtcdServer(program, name, self.folder, arguments, port))
+            self.servers.append(EtcdServer(program, name, self.folder, arguments, port, tls))
 
     @property
     def url(self) -> str:
