@@ -3,7 +3,7 @@
 Nearly all claims are plain: the first claim of a run that may simply start. One INSERT takes them all,
 guarded by the job's state and version and by the key of the ledger, and is all or nothing; the next timers of
 recurring jobs go in with it. Whatever is not plain (retries, skips, overlap rules), and every batch in which
-a plain claim met something else, is looked at first and decided row by row (`claim_decisions`), all in the
+a plain claim met something else, is looked at first and decided row by row (`careful_claims`), all in the
 writer's one transaction. Example of the difference that makes: 500 one-offs cost one statement, 500 retries
 two.
 """
@@ -13,7 +13,7 @@ from typing import Final
 import apsw
 import numpy as np
 
-from tickwheel.adapters.sqlite.claim_decisions import Decisions
+from tickwheel.adapters.sqlite.careful_claims import claim_carefully
 from tickwheel.adapters.sqlite.codec import pack_columns, pack_id_column
 from tickwheel.adapters.sqlite.connection import Session
 from tickwheel.adapters.sqlite.ownership import Ownership
@@ -52,8 +52,7 @@ def claim(session: Session, ownership: Ownership, batch: Rows, now_ms: int, leas
         else:
             rest = due
     if rest.any():
-        decisions = Decisions(session, ownership.worker, now_ms, lease_ms)
-        answers[rest] = decisions.claim(batch[rest])
+        answers[rest] = claim_carefully(session, ownership.worker, batch[rest], now_ms, lease_ms)
     return answers
 
 

@@ -2,7 +2,7 @@
 
 Plain successes, nearly all there are, take one guarded UPDATE; if it changed as many rows as were asked for,
 that is the whole answer. Everything else, and every batch in which a success met something else, is looked at
-first and decided row by row (`completion_decisions`) in the same transaction. The timer of a run that is over
+first and decided row by row (`careful_completions`) in the same transaction. The timer of a run that is over
 is deleted, and the follow-up of one that waits again is inserted, by a trigger of the ledger, so neither can
 be forgotten.
 """
@@ -12,8 +12,8 @@ from typing import Final
 
 import numpy as np
 
+from tickwheel.adapters.sqlite.careful_completions import complete_carefully
 from tickwheel.adapters.sqlite.codec import pack_columns, pack_id_column
-from tickwheel.adapters.sqlite.completion_decisions import Endings
 from tickwheel.adapters.sqlite.connection import Session
 from tickwheel.adapters.sqlite.statements import load_statements
 from tickwheel.domain.columns import TIMER, Bools, CompletionCause, Rows, empty
@@ -40,9 +40,8 @@ def complete(
     if not rest.any():
         return Completed(applied, empty(TIMER))
     numbers = np.flatnonzero(rest).tolist()
-    endings = Endings(session, worker, now_ms)
     part = {place: notes[number] for place, number in enumerate(numbers) if number in notes}
-    ended = endings.complete(batch[rest], part)
+    ended = complete_carefully(session, worker, batch[rest], part, now_ms)
     applied[rest] = ended.applied
     return Completed(applied, ended.follow_ups)
 

@@ -13,7 +13,7 @@ UPDATE runs
 -- name: observe
 -- What a completion has to know, per row of the batch.
 -- batch: scheduled_ms
-SELECT json_group_array(json_array(b.n, r.state, r.gen, r.fence, r.attempt, r.last, r.unstarted_count, r.worker,
+SELECT json_group_array(json_array(b.n, r.state, r.gen, r.fence, r.attempt, r.last, r.unstarted_count, r.worker, r.worker IS NOT :worker,
                                      r.lease_ms, r.due_ms, r.started_ms, r.error, (j.flags & ~3) | r.lane, j.tenant_id))
   FROM batch AS b
  CROSS JOIN runs AS r ON r.scheduled_ms = b.scheduled_ms AND r.job_id = b.job_id

@@ -1,25 +1,22 @@
 """Claims that need a look: retries, skips, overlap rules, and what met another state.
 
-The state of all rows is read in one statement, each row is decided in the order (job, instant) with the
-effect of the decisions before it, and what they write goes out in one statement per kind. The order of the
-guards is that of the reference: the ledger row decides first, then the job.
+A store reads the state of all rows of a batch under its locks, each row is decided here, in the order (job,
+instant), with the effect of the decisions before it, and the store writes what comes out, one statement per kind.
+The order of the guards is that of the reference (`adapters/memory`): the ledger row decides first, then the job.
+
+Example: a batch holds two occurrences of a job whose policy skips overlaps, and nothing of it runs. The first is
+started; the second sees that start, though no row was written yet, and is skipped.
 """
 
-from collections.abc import Iterable, Sequence
-from typing import Any, Final, NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple
 
-import apsw
-
-from tickwheel.adapters.sqlite.codec import pack_ids, pack_rows
-from tickwheel.adapters.sqlite.connection import Session
-from tickwheel.adapters.sqlite.statements import load_statements
-from tickwheel.domain.columns import CLAIMED, ClaimAction, ClaimVerdict, OverlapCode, Rows, empty
+from tickwheel.domain.columns import ClaimAction, ClaimVerdict, OverlapCode
 from tickwheel.domain.job import JobState
 from tickwheel.domain.ledger_moves import RECHECK_MS, Claim, Claimed
 from tickwheel.domain.run import IN_FLIGHT, RunState, SkipReason
 
-SQL: Final = load_statements("claim")
-_GONE: Final = (JobState.CANCELLED, JobState.DELETED)
+_GONE = (JobState.CANCELLED, JobState.DELETED)
 
 
 class Seen(NamedTuple):
@@ -46,67 +43,106 @@ class Open(NamedTuple):
     fence: int
 
 
-class Writes:
-    """What the decisions want written, by statement."""
+class NewRow(NamedTuple):
+    """A ledger row to insert."""
+
+    job_id: bytes
+    scheduled_ms: int
+    state: int
+    gen: int
+    fence: int
+    attempt: int
+    last: int
+    lane: int
+    listed: int
+    skip_reason: int
+    worker: int | None
+    due_ms: int
+    timer_gen: int
+    armed_ms: int | None
+    claimed_ms: int | None
+    finished_ms: int | None
+    lease_ms: int | None
+
+
+class Start(NamedTuple):
+    """A waiting row that starts; guarded by state, gen and a lower token."""
+
+    job_id: bytes
+    scheduled_ms: int
+    gen: int
+    fence: int
+    attempt: int
+    last: int
+
+
+class Leave(NamedTuple):
+    """A waiting row that is skipped, or waits on under a new timer; guarded by state and `old_gen`."""
+
+    job_id: bytes
+    scheduled_ms: int
+    old_gen: int
+    state: int
+    gen: int
+    skip_reason: int
+    due_ms: int
+    finished_ms: int | None
+
+
+class NewTimer(NamedTuple):
+    """A timer to insert."""
+
+    job_id: bytes
+    due_ms: int
+    scheduled_ms: int
+    gen: int
+    flags: int
+
+
+class DropTimer(NamedTuple):
+    """A timer whose run is resolved."""
+
+    job_id: bytes
+    due_ms: int
+    scheduled_ms: int
+    gen: int
+
+
+class ClaimWrites:
+    """What the decisions want written."""
 
     def __init__(self) -> None:
-        self._rows: dict[str, list[tuple[bytes, tuple[Any, ...]]]] = {}
-        self.completed: list[bytes] = []
-
-    def add(self, statement: str, job_id: bytes, *values: Any) -> None:
-        """Queue one row of a batch statement."""
-        self._rows.setdefault(statement, []).append((job_id, values))
-
-    def run(self, session: Session, **bindings: Any) -> None:
-        """Write everything."""
-        for statement, rows in self._rows.items():
-            batch = {"rows": pack_rows([values for _, values in rows]), "ids": pack_ids(j for j, _ in rows)}
-            session.run(SQL[statement], {**batch, **bindings})
-        if self.completed:
-            session.run(SQL["complete_jobs"], {"wanted": apsw.carray(tuple(self.completed))})
+        self.rows: list[NewRow] = []
+        self.starts: list[Start] = []
+        self.leaves: list[Leave] = []
+        self.timers: list[NewTimer] = []
+        self.dropped: list[DropTimer] = []
+        self.completed: list[bytes] = []  # recurring jobs without an occurrence left
 
 
-class Decisions:
+OpenRuns = dict[bytes, dict[int, Open]]
+"""By job and instant, for jobs with an overlap policy."""
+
+
+class ClaimDecisions:
     """One batch of claims that are due and ours."""
 
-    def __init__(self, session: Session, worker: int, now_ms: int, lease_ms: int) -> None:
-        self._session, self._worker = session, worker
-        self._now_ms, self._lease_ms = now_ms, lease_ms
-        self._writes = Writes()
-        self._open: dict[bytes, dict[int, Open]] = {}
+    def __init__(self, worker: int, now_ms: int, lease_ms: int, open_runs: OpenRuns) -> None:
+        """`worker` stands for this incarnation in rows; `open_runs` is changed."""
+        self._worker, self._now_ms, self._lease_ms = worker, now_ms, lease_ms
+        self.writes = ClaimWrites()
+        self._open = open_runs
         self._changed: dict[tuple[bytes, int], Seen] = {}
         self._over: set[bytes] = set()
 
-    def claim(self, batch: Rows) -> Rows:
-        """CLAIMED rows for CLAIM rows."""
-        claims = [Claim(*values) for values in batch.tolist()]
-        seen = self._observe(claims)
-        self._open = self._read_open({c.job_id for c in claims if c.overlap != OverlapCode.ALLOW})
-        answers = empty(CLAIMED, len(claims))
+    def decide(self, claims: Sequence[Claim], seen: Sequence[Seen]) -> list[Claimed]:
+        """An answer per claim, in order; `writes` is what makes them true."""
+        answers = [Claimed(ClaimVerdict.UNRESOLVED)] * len(claims)
         for number in sorted(range(len(claims)), key=lambda n: (claims[n].job_id, claims[n].scheduled_ms)):
             claim = claims[number]
-            key = (claim.job_id, claim.scheduled_ms)
-            answers[number] = self._claim(claim, self._changed.get(key, seen[number]))
-        self._writes.run(self._session, worker=self._worker, now_ms=self._now_ms, lease_ms=self._lease_ms)
+            known = self._changed.get((claim.job_id, claim.scheduled_ms), seen[number])
+            answers[number] = self._claim(claim, known)
         return answers
-
-    def _observe(self, claims: Sequence[Claim]) -> list[Seen]:
-        rows = pack_rows([(c.scheduled_ms, c.due_ms, c.gen) for c in claims])
-        bindings = {"rows": rows, "ids": pack_ids(c.job_id for c in claims), "worker": self._worker}
-        found = self._session.table(SQL["observe"], bindings)
-        seen: list[Seen | None] = [None] * len(claims)
-        for number, *values in found:
-            seen[number] = Seen(*values)
-        return [row for row in seen if row is not None]
-
-    def _read_open(self, job_ids: Iterable[bytes]) -> dict[bytes, dict[int, Open]]:
-        wanted, found = tuple(job_ids), dict[bytes, dict[int, Open]]()
-        if wanted:
-            for job_id, scheduled_ms, state, fence in self._session.table(
-                SQL["open_runs"], {"wanted": apsw.carray(wanted)}
-            ):
-                found.setdefault(bytes.fromhex(job_id), {})[scheduled_ms] = Open(state, fence)
-        return found
 
     def _claim(self, claim: Claim, seen: Seen) -> Claimed:
         if seen.job_state is None:
@@ -146,9 +182,9 @@ class Decisions:
                 return self._skip_waiting(claim, seen, SkipReason.OVERLAP)
             due_ms = self._leave_waiting(claim, seen, RunState.SCHEDULED, SkipReason.NONE)
             return Claimed(ClaimVerdict.BUFFERED, version=seen.version, lease_ms=due_ms)
-        attempt, last, counted = self._attempt(claim, seen)
-        self._writes.add(
-            "start_waiting", claim.job_id, claim.scheduled_ms, seen.run_gen, claim.fence, counted, last
+        attempt, last, counted = _attempt(claim, seen)
+        self.writes.starts.append(
+            Start(claim.job_id, claim.scheduled_ms, seen.run_gen, claim.fence, counted, last)
         )
         return self._won(claim, seen, attempt, last, counted)
 
@@ -169,11 +205,8 @@ class Decisions:
         return answer
 
     def _start_first(self, claim: Claim, seen: Seen) -> Claimed:
-        attempt, last, counted = self._attempt(claim, seen)
-        self._insert(
-            claim,
-            seen,
-            state=RunState.DISPATCHED,
+        attempt, last, counted = _attempt(claim, seen)
+        row = self._new_row(claim, seen, RunState.DISPATCHED)._replace(
             fence=claim.fence,
             attempt=counted,
             last=last,
@@ -181,19 +214,22 @@ class Decisions:
             claimed_ms=self._now_ms,
             lease_ms=self._lease_ms,
         )
+        self.writes.rows.append(row)
         return self._won(claim, seen, attempt, last, counted)
 
     def _skip_first(self, claim: Claim, seen: Seen, reason: int) -> Claimed:
         self._drop_timer(claim)
-        self._insert(claim, seen, state=RunState.SKIPPED, skip_reason=reason, finished_ms=self._now_ms)
+        row = self._new_row(claim, seen, RunState.SKIPPED)
+        self.writes.rows.append(row._replace(skip_reason=int(reason), finished_ms=self._now_ms))
         self._remember(claim, seen, RunState.SKIPPED)
         return Claimed(ClaimVerdict.SKIPPED, version=seen.version)
 
     def _buffer_first(self, claim: Claim, seen: Seen) -> Claimed:
         due_ms = self._now_ms + RECHECK_MS
         self._drop_timer(claim)
-        self._insert(claim, seen, state=RunState.SCHEDULED, gen=1, due_ms=due_ms, timer_gen=-1)
-        self._writes.add("insert_timers", claim.job_id, due_ms, claim.scheduled_ms, -1, claim.flags)
+        row = self._new_row(claim, seen, RunState.SCHEDULED)
+        self.writes.rows.append(row._replace(gen=1, due_ms=due_ms, timer_gen=-1))
+        self.writes.timers.append(NewTimer(claim.job_id, due_ms, claim.scheduled_ms, -1, claim.flags))
         self._remember(claim, seen, RunState.SCHEDULED, run_gen=1)
         return Claimed(ClaimVerdict.BUFFERED, version=seen.version, lease_ms=due_ms)
 
@@ -202,20 +238,14 @@ class Decisions:
         return Claimed(ClaimVerdict.SKIPPED, version=seen.version)
 
     def _leave_waiting(self, claim: Claim, seen: Seen, state: RunState, reason: int) -> int:
-        """Skip a waiting run, or let it wait on; the table's trigger moves its timer."""
+        """Skip a waiting run, or let it wait on; the store replaces its timer by the one of its new gen."""
         waits = state is RunState.SCHEDULED
         due_ms, gen = self._now_ms + RECHECK_MS, seen.run_gen + waits
         finished_ms = None if waits else self._now_ms
-        self._writes.add(
-            "leave_waiting",
-            claim.job_id,
-            claim.scheduled_ms,
-            seen.run_gen,
-            state,
-            gen,
-            reason,
-            due_ms,
-            finished_ms,
+        self.writes.leaves.append(
+            Leave(
+                claim.job_id, claim.scheduled_ms, seen.run_gen, int(state), gen, int(reason), due_ms, finished_ms
+            )
         )
         self._remember(claim, seen, state, run_gen=gen)
         return due_ms
@@ -230,63 +260,39 @@ class Decisions:
         )
         return Claimed(ClaimVerdict.WON, attempt, seen.lost_count or 0, seen.version, claim.fence, self._lease_ms)
 
-    def _attempt(self, claim: Claim, seen: Seen) -> tuple[int, int, int]:
-        """The attempt that a start begins, whether it is the last one, and how many are used up with it."""
-        attempt = (seen.attempt or 0) + 1
-        last = attempt >= claim.max_attempts
-        return attempt, int(last), attempt - last
-
     def _plant_next(self, claim: Claim, seen: Seen) -> None:
         if not seen.recurring:
             return
         if claim.next_ms >= 0:
-            self._writes.add(
-                "insert_timers", claim.job_id, claim.next_ms, claim.next_ms, seen.version, claim.flags
-            )
+            timer = NewTimer(claim.job_id, claim.next_ms, claim.next_ms, seen.version, claim.flags)
+            self.writes.timers.append(timer)
         else:
             self._over.add(claim.job_id)
-            self._writes.completed.append(claim.job_id)
+            self.writes.completed.append(claim.job_id)
 
     def _drop_timer(self, claim: Claim) -> None:
-        self._writes.add("drop_timers", claim.job_id, claim.due_ms, claim.scheduled_ms, claim.gen)
+        self.writes.dropped.append(DropTimer(claim.job_id, claim.due_ms, claim.scheduled_ms, claim.gen))
 
-    def _insert(
-        self,
-        claim: Claim,
-        seen: Seen,
-        *,
-        state: RunState,
-        gen: int = 0,
-        fence: int = 0,
-        attempt: int = 0,
-        last: int = 0,
-        skip_reason: int = SkipReason.NONE,
-        worker: int | None = None,
-        due_ms: int | None = None,
-        timer_gen: int | None = None,
-        claimed_ms: int | None = None,
-        finished_ms: int | None = None,
-        lease_ms: int | None = None,
-    ) -> None:
-        self._writes.add(
-            "insert_runs",
-            claim.job_id,
-            claim.scheduled_ms,
-            int(state),
-            gen,
-            fence,
-            attempt,
-            last,
-            seen.lane,
-            int(bool(seen.recurring)),
-            int(skip_reason),
-            worker,
-            claim.due_ms if due_ms is None else due_ms,
-            claim.gen if timer_gen is None else timer_gen,
-            seen.armed_ms,
-            claimed_ms,
-            finished_ms,
-            lease_ms,
+    def _new_row(self, claim: Claim, seen: Seen, state: RunState) -> NewRow:
+        """A row of the claim's timer; the rest is the caller's."""
+        return NewRow(
+            job_id=claim.job_id,
+            scheduled_ms=claim.scheduled_ms,
+            state=int(state),
+            gen=0,
+            fence=0,
+            attempt=0,
+            last=0,
+            lane=seen.lane,
+            listed=int(bool(seen.recurring)),
+            skip_reason=SkipReason.NONE,
+            worker=None,
+            due_ms=claim.due_ms,
+            timer_gen=claim.gen,
+            armed_ms=seen.armed_ms,
+            claimed_ms=None,
+            finished_ms=None,
+            lease_ms=None,
         )
 
     def _remember(
@@ -311,6 +317,13 @@ class Decisions:
             scheduled_ms != claim.scheduled_ms and (scheduled_ms < claim.scheduled_ms or run.state in IN_FLIGHT)
             for scheduled_ms, run in self._open.get(claim.job_id, {}).items()
         )
+
+
+def _attempt(claim: Claim, seen: Seen) -> tuple[int, int, int]:
+    """The attempt that a start begins, whether it is the last one, and how many are used up with it."""
+    attempt = (seen.attempt or 0) + 1
+    last = attempt >= claim.max_attempts
+    return attempt, int(last), attempt - last
 
 
 def _is_buffered(run: Open) -> bool:
