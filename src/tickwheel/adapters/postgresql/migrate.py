@@ -36,6 +36,11 @@ class Migration(msgspec.Struct, frozen=True):
     name: str
     sql: str
 
+    @property
+    def label(self) -> str:
+        """How it is shown: `0001 pre first_schema`."""
+        return f"{self.version:04d} {self.phase} {self.name}"
+
 
 def known_migrations() -> list[Migration]:
     """All that ship with this program, in order."""
@@ -54,7 +59,7 @@ def pending_migrations(url: str) -> list[Migration]:
     """
     try:
         with _connect(url) as connection:
-            return _pending(connection)
+            return unapplied(connection)
     except psycopg.Error as error:
         raise translate(error) from error
 
@@ -70,10 +75,10 @@ def migrate(url: str) -> list[Migration]:
 
 def migrate_within(connection: Connection) -> list[Migration]:
     """The same in the caller's transaction."""
-    if not _pending(connection):
+    if not unapplied(connection):
         return []
     connection.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))
-    pending = _pending(connection)
+    pending = unapplied(connection)
     if pending and not _exists(connection):
         if connection.execute("SELECT 1 FROM pg_namespace WHERE nspname = 'tickwheel'").fetchone() is None:
             connection.execute("CREATE SCHEMA tickwheel")  # asked for only then: it takes a right on the database
@@ -93,7 +98,8 @@ def _connect(url: str) -> Connection:
     )
 
 
-def _pending(connection: Connection) -> list[Migration]:
+def unapplied(connection: Connection) -> list[Migration]:
+    """What is to be done, in order; raises `ConfigError` for a schema that a newer program changed."""
     known = known_migrations()
     applied = _applied(connection)
     newest = known[-1].version
@@ -114,5 +120,9 @@ def _applied(connection: Connection) -> dict[int, str]:
 
 
 def _exists(connection: Connection) -> bool:
-    row = connection.execute("SELECT to_regclass('tickwheel.migrations') IS NOT NULL").fetchone()
-    return row is not None and bool(row[0])
+    # Not to_regclass: it answers from a cache that a wait for an advisory lock does not renew.
+    row = connection.execute(
+        """SELECT 1 FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace
+            WHERE n.nspname = 'tickwheel' AND c.relname = 'migrations'"""
+    ).fetchone()
+    return row is not None
