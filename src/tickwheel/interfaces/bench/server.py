@@ -36,13 +36,11 @@ class BenchServer:
         self._process: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> "BenchServer":
-        environ = {**os.environ, "BENCH_LOG": str(self._log)}
-        self._process = subprocess.Popen(self._command, env=environ, stdout=subprocess.DEVNULL)  # noqa: S603 - our own
+        self.start()
         try:
             self._wait_until_ready()
         except BaseException:
-            self._process.kill()
-            self._process.wait()
+            self.kill()
             raise
         return self
 
@@ -56,6 +54,32 @@ class BenchServer:
         """Of the server's process."""
         assert self._process is not None
         return self._process.pid
+
+    def start(self) -> None:
+        """Start it without waiting until it listens."""
+        environ = {**os.environ, "BENCH_LOG": str(self._log)}
+        self._process = subprocess.Popen(self._command, env=environ, stdout=subprocess.DEVNULL)  # noqa: S603 - our own
+
+    def signal(self, number: signal.Signals) -> None:
+        """Send one, if the process lives."""
+        if self._process is not None and self._process.poll() is None:
+            self._process.send_signal(number)
+
+    def kill(self) -> None:
+        """kill -9, and wait for the end."""
+        self.signal(signal.SIGKILL)
+        if self._process is not None:
+            self._process.wait()
+
+    def wait_until_ended(self) -> None:
+        """Of itself, or after a signal."""
+        assert self._process is not None
+        self._process.wait(STOP_LIMIT_S)
+
+    @property
+    def runs(self) -> bool:
+        """Whether the process has not ended."""
+        return self._process is not None and self._process.poll() is None
 
     def stop(self) -> None:
         """End it as an operator does."""

@@ -21,23 +21,22 @@ CONNECTIONS = 4
 
 
 class Sink:
-    """The receiver's process."""
+    """The receiver's process; `module` is what it runs, `columns` how many integers that notes per request."""
 
-    def __init__(self, folder: Path) -> None:
-        self._path = folder / "received.bin"
-        command = [sys.executable, "-m", "tickwheel.interfaces.bench.sink", str(self._path)]
+    def __init__(self, folder: Path, module: str = "sink", columns: int = 2) -> None:
+        self._path, self._columns = folder / "received.bin", columns
+        command = [sys.executable, "-m", f"tickwheel.interfaces.bench.{module}", str(self._path)]
         self._process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)  # noqa: S603 - our own
         assert self._process.stdout is not None
         self.endpoint = f"http://127.0.0.1:{int(self._process.stdout.readline())}/hook"
 
-    def received(self) -> tuple[Ints, Ints]:
-        """End it; (scheduled ms, received ms) of every request."""
+    def received(self) -> Ints:
+        """End it; a row per request, that begins with (scheduled ms, received ms)."""
         self._process.send_signal(signal.SIGTERM)
         self._process.wait(30)
         assert self._process.stdout is not None
         self._process.stdout.close()
-        noted = np.frombuffer(self._path.read_bytes(), dtype=np.int64).reshape(-1, 2)
-        return noted[:, 0], noted[:, 1]
+        return np.frombuffer(self._path.read_bytes(), dtype=np.int64).reshape(-1, self._columns)
 
 
 def webhooks(store: str, folder: Path, *, jobs: int, seconds: int, bar: Progress) -> Figures:
@@ -55,7 +54,7 @@ def webhooks(store: str, folder: Path, *, jobs: int, seconds: int, bar: Progress
             threading.Event().wait((due[-1] - clock.now_ms()) / 1000 + 1)
             wait_until_quiet(server.port)
     finally:
-        scheduled_ms, received_ms = sink.received()
+        scheduled_ms, received_ms = sink.received().T
     if len(received_ms) != created or len(np.unique(received_ms)) == 0:
         raise BenchFailed(f"{created} jobs were created and {len(received_ms)} webhooks arrived")
     took_ms = int(received_ms.max()) - first_ms

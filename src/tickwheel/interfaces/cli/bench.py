@@ -12,7 +12,8 @@ import click
 import msgspec
 
 from tickwheel.domain.errors import TickwheelError
-from tickwheel.interfaces.bench import inprocess, lists, memory, overhttp, startup, webhooks
+from tickwheel.interfaces.bench import failover, inprocess, lists, memory, overhttp, startup, webhooks
+from tickwheel.interfaces.bench.nodes import FAULTS
 from tickwheel.interfaces.bench.outcome import BenchFailed, Figures
 from tickwheel.interfaces.bench.progress import Progress, progress
 from tickwheel.interfaces.cli.failures import Failure, failure_of
@@ -145,6 +146,33 @@ def webhooks_command(options: Options, jobs: int, seconds: int) -> None:
         "webhooks",
         jobs,
         lambda url, folder, bar: webhooks.webhooks(url, folder, jobs=jobs, seconds=seconds, bar=bar),
+    )
+
+
+@bench.command(name="failover")
+@click.option(
+    "--fault", type=click.Choice(FAULTS), default="kill", show_default=True, help="What is done to a node."
+)
+@_count("times", 20, "How often.")
+@_count("rate", 500, "Jobs per second.")
+@_count("nodes", 3, "Servers on the store.")
+@_common
+def failover_command(options: Options, fault: str, times: int, rate: int, nodes: int) -> None:
+    """How long shards stand still when their node breaks (needs PostgreSQL).
+
+    \b
+    kill    kill -9
+    freeze  SIGSTOP: it lives and does nothing
+    cut     nothing passes between it and the store
+    stop    SIGTERM, a planned stop
+    """
+    times, rate, nodes = (1, 100, 2) if options.smoke else (times, rate, nodes)
+    options.run(
+        "failover",
+        times,
+        lambda url, folder, bar: failover.failover(
+            url, folder, fault=fault, times=times, rate=rate, nodes=nodes, bar=bar
+        ),
     )
 
 
