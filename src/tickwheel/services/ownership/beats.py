@@ -20,6 +20,8 @@ from tickwheel.services.ownership.store_contact import StoreContact
 BEAT_MS: Final = 200
 READ_MS: Final = 100
 STORE_AGE_LIMIT_MS: Final = 1_000
+NOTICE_MS: Final = READ_MS + 50
+"""So long after a beat was written, everybody has read it, if all goes well."""
 
 
 class Beats:
@@ -38,7 +40,8 @@ class Beats:
     ) -> None:
         self._coordinator, self._membership, self._contact = coordinator, membership, contact
         self._clock, self._events, self._on_round = clock, events, on_round
-        self.note = note
+        self.note = self._noticed = note
+        self._written: tuple[NodeNote, int] | None = None  # shown since then, not noticed by all yet
         self._incarnation: str | None = None
         self._counter = 0
         self._beaten_ms: int | None = None
@@ -54,6 +57,17 @@ class Beats:
         note = msgspec.structs.replace(self.note, **changes)
         if note != self.note:
             self.note, self._beaten_ms = note, None
+
+    @property
+    def noticed_note(self) -> NodeNote:
+        """What the others know of this node.
+
+        Who becomes unfit acts on that only when the others know it, or it would release shards that everybody
+        takes to be its own.
+        """
+        if self._written is not None and self._clock.monotonic_ms() - self._written[1] >= NOTICE_MS:
+            self._noticed, self._written = self._written[0], None
+        return self._noticed
 
     async def run(self) -> None:
         """Beat and read for ever."""
@@ -94,8 +108,11 @@ class Beats:
         now_ms = self._clock.monotonic_ms()
         if self._beaten_ms is None or now_ms - self._beaten_ms >= BEAT_MS:
             self._counter += 1
-            self._beaten_ms = now_ms
-            await self._coordinator.beat(incarnation, self._counter, encode_note(self.note))
+            self._beaten_ms, note = now_ms, self.note
+            await self._coordinator.beat(incarnation, self._counter, encode_note(note))
+            shown = self._noticed if self._written is None else self._written[0]
+            if note != shown:
+                self._written = (note, self._clock.monotonic_ms())
 
     def _fail(self, error: str) -> None:
         self._membership.begin_anew(self._clock.monotonic_ms())

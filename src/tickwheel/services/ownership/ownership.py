@@ -31,7 +31,7 @@ from tickwheel.ports.events import Deposed, EventSink
 from tickwheel.ports.peers import Peers
 from tickwheel.ports.shards import ShardState, ShardStore
 from tickwheel.services.alarm import Alarm, wait_at_most
-from tickwheel.services.ownership.beats import READ_MS, Beats
+from tickwheel.services.ownership.beats import NOTICE_MS, READ_MS, Beats
 from tickwheel.services.ownership.custody import Custody
 from tickwheel.services.ownership.dead_nodes import DeadNodes
 from tickwheel.services.ownership.holdings import Holdings
@@ -45,8 +45,6 @@ from tickwheel.services.supervision import supervise
 
 GOODBYE_MS: Final = 2_000
 """How long a node that ends tries to tell so; what remains is found by the others."""
-NOTICE_MS: Final = 2 * READ_MS + 50
-"""After this time everybody has read what this node says about itself, if all goes well."""
 
 
 class OwnershipSettings(msgspec.Struct, frozen=True):
@@ -159,7 +157,7 @@ class Ownership:
         the time is over; `leave` gives up the rest.
         """
         self._beats.say(draining=True)
-        await self._clock.sleep_ms(NOTICE_MS)
+        await self._clock.sleep_ms(READ_MS + NOTICE_MS)
         self._leaves = True
         self._empty.clear()
         self._alarm.ring()
@@ -239,7 +237,7 @@ class Ownership:
         me = self.incarnation
         now = plan(
             me=me,
-            is_candidate=self._beats.note.is_candidate,
+            is_candidate=self._beats.noticed_note.is_candidate and not self._leaves,
             leaves=self._leaves,
             ranked=candidates(members, deposed),
             deposed=deposed,
@@ -276,6 +274,7 @@ class Ownership:
         self._peers.watch({process: address for process, address in addresses.items() if address})
         signature = (
             self._is_trusted(),
+            self._beats.noticed_note.is_candidate,
             [
                 (
                     member.incarnation,
