@@ -1,7 +1,14 @@
-"""HTTP to one of several servers, whichever answers: each try is bounded, then the next server's turn comes.
+"""HTTP to one of several servers, whichever answers first.
 
-A request may have been acted on although its answer was lost, so only requests that are harmless to repeat go
-through here. The server that answered last is asked first: one that hangs costs one try, not one per request.
+A server that is down refuses at once, and the next one is asked. One that hangs, or that waits for a leader which
+is gone, answers nothing: after `NEXT_MS` the next one is asked *as well*, and so on around, and the first answer
+counts. So a new leader is found within two or three such steps, where waiting for each server in turn would take
+as long as a node's silence may last; then somebody who is well would be declared dead. Example: three servers, the
+leader stops answering. 0 ms: asked, silent. 150: the second, which still waits for the old leader. 300: the third,
+likewise. 450: the first again. Meanwhile the others elect; 600: the second is asked anew and answers.
+
+A request may so be acted on more than once, or although its answer was lost. Only requests that are harmless to
+repeat go through here.
 """
 
 import asyncio
@@ -15,11 +22,12 @@ from tickwheel.adapters.coordination.keys import Refused
 from tickwheel.adapters.curl.curl_loop import CurlLoop, EasyHandle
 
 TRY_MS: Final = 500
-"""Bound of one try: well below the second after which silence looks like death."""
-_MOST_TRIES: Final = 3
-_FEWEST_TRIES: Final = 2  # a kept-alive connection may be found dead
+"""Bound of one try."""
+NEXT_MS: Final = 150
+_ROUNDS: Final = 2  # a kept-alive connection may be found dead
+_MOST_SERVERS: Final = 3  # of those that are listed, asked for one request
 _ANSWER_LIMIT_BYTES: Final = 16 * 1024 * 1024
-_CONNECTION_COUNT: Final = 4
+_CONNECTION_COUNT: Final = 8
 _ELSEWHERE_STATUSES: Final = frozenset({429, 500, 502, 503, 504})
 """What a server says that can't serve just now: it has no leader, or is being stopped."""
 
@@ -43,20 +51,42 @@ class HttpCalls:
     async def send(self, method: str, path: str, body: bytes = b"", headers: tuple[str, ...] = ()) -> Answer:
         """The first answer that is about the request. Raises `ConnectionError` when no server gave one."""
         urls = self._address.base_urls
-        problem = ""
-        for _ in range(max(_FEWEST_TRIES, min(len(urls), _MOST_TRIES))):
-            at = self._preferred
-            try:
-                answer = await self._try(method, urls[at] + path, body, headers)
-            except OSError as error:
-                problem = str(error)
-            else:
-                if answer.status not in _ELSEWHERE_STATUSES:
+        tries: dict[asyncio.Task[Answer], int] = {}
+        problems: list[str] = []
+        first, count = self._preferred, _ROUNDS * min(len(urls), _MOST_SERVERS)
+        try:
+            for number in range(count):
+                at = (first + number) % len(urls)
+                tries[asyncio.create_task(self._try(method, urls[at] + path, body, headers))] = at
+                answer = await self._first_answer(tries, NEXT_MS / 1000, problems)
+                if answer is not None:
                     return answer
-                problem = f"status {answer.status}: {answer.body[:200].decode(errors='replace').strip()}"
-            if self._preferred == at:  # no other request has moved on already
-                self._preferred = (at + 1) % len(urls)
-        raise ConnectionError(f"{self._address.described} can't be reached: {problem}")
+            while tries:
+                answer = await self._first_answer(tries, None, problems)
+                if answer is not None:
+                    return answer
+        finally:
+            for late in tries:
+                late.cancel()
+            await asyncio.gather(*tries, return_exceptions=True)
+        self._preferred = (first + 1) % len(urls)
+        raise ConnectionError(f"{self._address.described} can't be reached: {problems[-1]}")
+
+    async def _first_answer(
+        self, tries: dict[asyncio.Task[Answer], int], within_s: float | None, problems: list[str]
+    ) -> Answer | None:
+        """Wait until some try has ended. Those without a good answer are taken out."""
+        done, _ = await asyncio.wait(tries, timeout=within_s, return_when=asyncio.FIRST_COMPLETED)
+        for ended in done:
+            at = tries.pop(ended)
+            error = ended.exception()
+            if error is None and (answer := ended.result()).status not in _ELSEWHERE_STATUSES:
+                self._preferred = at
+                return answer
+            if error is not None and not isinstance(error, OSError):
+                raise error
+            problems.append(str(error) if error is not None else _shown(ended.result()))
+        return None
 
     async def aclose(self) -> None:
         """Drop connections; requests that are under way fail."""
@@ -127,5 +157,8 @@ class HttpCalls:
 
 def refuse(address: Address, answer: Answer) -> Refused:
     """The error for an answer that isn't the expected one."""
-    text = answer.body[:200].decode(errors="replace").strip()
-    return Refused(f"{address.described} refused a request: status {answer.status}: {text}")
+    return Refused(f"{address.described} refused a request: {_shown(answer)}")
+
+
+def _shown(answer: Answer) -> str:
+    return f"status {answer.status}: {answer.body[:200].decode(errors='replace').strip()}"
