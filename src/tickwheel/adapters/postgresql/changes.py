@@ -1,0 +1,148 @@
+"""Changes of one job: decided and written under the lock of its row.
+
+`FOR UPDATE` on the job waits for the claims of its occurrences that are open (they hold `FOR SHARE`), and what is
+read after it, in statements of their own, sees what those committed. So a cancel that has answered has cancelled
+every run that was ever claimed, and an edit never plans an occurrence that an open claim is about to take.
+"""
+
+from collections.abc import Callable
+from typing import Final, TypeVar
+
+import psycopg
+from psycopg.errors import CheckViolation
+
+from tickwheel.adapters.postgresql.application import SQL, Application, Moment, RunMoved, insert_job
+from tickwheel.adapters.postgresql.partitions import make_leaves
+from tickwheel.adapters.postgresql.records import home_of, uuid_of
+from tickwheel.adapters.postgresql.session import Session
+from tickwheel.adapters.postgresql.views import SQL as VIEWS
+from tickwheel.adapters.postgresql.views import find_runs, find_views, live_run
+from tickwheel.domain.errors import StoreUnavailable
+from tickwheel.domain.job import JobState
+from tickwheel.ports.store import Change, Changed, JobDecision, NamedDecision, NewJob, RunDecision
+
+LOOKS: Final = 20
+"""How often a change begins anew because its runs moved or a leaf was missing."""
+
+T = TypeVar("T")
+
+
+def change_job(
+    session: Session, tenant_id: str, job_id: bytes, decide: JobDecision, pinned_ms: int | None
+) -> Changed | None:
+    """See `JobStore.change_job`."""
+
+    def change(needs: "_Needs") -> Changed | None:
+        moment = _lock(session, tenant_id, job_id, pinned_ms)
+        if moment is None:
+            return None
+        found = find_views(session, [job_id])[0]
+        return Application(session, found, moment).apply(needs.note(decide(found.view, moment.now_ms), moment))
+
+    return _until_settled(session, change)
+
+
+def change_run(
+    session: Session, tenant_id: str, job_id: bytes, scheduled_ms: int, decide: RunDecision, pinned_ms: int | None
+) -> Changed | None:
+    """See `JobStore.change_run`."""
+
+    def change(needs: "_Needs") -> Changed | None:
+        moment = _lock(session, tenant_id, job_id, pinned_ms)
+        if moment is None:
+            return None
+        found = find_views(session, [job_id])[0]
+        key = (job_id, scheduled_ms)
+        run = find_runs(session, [key], {job_id: tenant_id}).get(key)
+        if run is None:
+            run = live_run(found.view)
+            if run is None or run.scheduled_ms != scheduled_ms:
+                return None
+        decision = needs.note(decide(found.view, run, moment.now_ms), moment)
+        return Application(session, found, moment).apply(decision)
+
+    return _until_settled(session, change)
+
+
+def put_named(
+    session: Session, tenant_id: str, name: str, decide: NamedDecision, pinned_ms: int | None
+) -> Changed:
+    """See `JobStore.put_named`. Two who create one name meet at its row: one waits, and looks again."""
+
+    def change(needs: "_Needs") -> Changed:
+        holder = _holder(session, tenant_id, name)
+        if holder is None:
+            moment = _now(session, pinned_ms)
+            decision = decide(None, moment.now_ms)
+            if isinstance(decision, Change):
+                raise ValueError("there is no job of that name to change")
+            needs.note_job(decision, moment)
+            return insert_job(session, decision, moment)
+        locked = _lock(session, tenant_id, holder, pinned_ms)
+        if locked is None or _holder(session, tenant_id, name) != holder:
+            raise RunMoved
+        found = find_views(session, [holder])[0]
+        decision = decide(found.view, locked.now_ms)
+        if not isinstance(decision, Change):
+            raise ValueError("there is a live job of that name already")
+        return Application(session, found, locked).apply(needs.note(decision, locked))
+
+    return _until_settled(session, change)
+
+
+class _Needs:
+    """The instants that a change writes to, should a leaf be missing."""
+
+    def __init__(self) -> None:
+        self.values: dict[str, set[int]] = {"timers": set(), "runs": set(), "jobs": set()}
+        self.now_ms = 0
+
+    def note(self, change: Change, moment: Moment) -> Change:
+        """Remember what the change writes; gives it back."""
+        self.now_ms = moment.now_ms
+        self.values["runs"].update(write.scheduled_ms for write in change.runs)
+        due = [write.follow_up_ms for write in change.runs if write.follow_up_ms is not None]
+        due += [] if change.timer is None else [change.timer.due_ms]
+        self.values["timers"].update(max(due_ms, moment.now_ms) for due_ms in due)
+        return change
+
+    def note_job(self, new: NewJob, moment: Moment) -> None:
+        """The same for a new job."""
+        self.note(Change(timer=new.timer), moment)
+        self.values["jobs"].add(home_of(new.job.job_id))
+
+    def make(self, connection: psycopg.Connection[tuple[object, ...]]) -> None:
+        """Make the leaves that are missing. What was dropped is opened again for a run that a person asks for."""
+        for table, values in self.values.items():
+            make_leaves(connection, table, values, self.now_ms)
+
+
+def _until_settled(session: Session, change: Callable[[_Needs], T]) -> T:
+    for _ in range(LOOKS):
+        needs = _Needs()
+        try:
+            with session.transaction():
+                return change(needs)
+        except RunMoved:
+            continue
+        except CheckViolation:  # a row found no leaf
+            needs.make(session.connection)
+    raise StoreUnavailable("the job's runs moved again and again while it was being changed")
+
+
+def _lock(session: Session, tenant_id: str, job_id: bytes, pinned_ms: int | None) -> Moment | None:
+    """Lock the job; None if there is none."""
+    key = {"home": home_of(job_id), "job_id": uuid_of(job_id), "tenant_id": tenant_id}
+    rows = session.rows(VIEWS["lock_job"], key)
+    if not rows or rows[0][0] == JobState.DELETED:
+        return None
+    return _now(session, pinned_ms)
+
+
+def _now(session: Session, pinned_ms: int | None) -> Moment:
+    return Moment(session.rows(SQL["clock"], {"pinned_ms": pinned_ms})[0][0], pinned_ms)
+
+
+def _holder(session: Session, tenant_id: str, name: str) -> bytes | None:
+    rows = session.rows(VIEWS["named_job"], {"tenant_id": tenant_id, "name": name})
+    return rows[0][0].bytes if rows else None

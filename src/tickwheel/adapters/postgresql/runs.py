@@ -1,0 +1,130 @@
+"""Reads of runs, their attempts, and chains of recurring jobs."""
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from msgspec.structs import replace
+
+from tickwheel.adapters.postgresql import views
+from tickwheel.adapters.postgresql.cursors import read_cursor, write_cursor
+from tickwheel.adapters.postgresql.records import FirstKey, job_keys, read_job, uuid_of
+from tickwheel.adapters.postgresql.session import Session
+from tickwheel.adapters.postgresql.views import SQL, find_views, first_timers, live_run, snapshot
+from tickwheel.domain.ids import shard_of
+from tickwheel.domain.outcome import OutcomeClass
+from tickwheel.domain.run import IN_FLIGHT, RunState
+from tickwheel.ports.store import AttemptRecord, BrokenChain, ChainPage, Run, RunPage
+
+_END_OF_TIME_MS: Final = (1 << 63) - 1
+_FIRST_ID: Final = bytes(16)
+_END_WORDS: Final = {
+    RunState.SUCCEEDED: OutcomeClass.SUCCESS.name.lower(),
+    RunState.CANCELLED: OutcomeClass.CANCELLED.name.lower(),
+}
+
+
+def find_runs(session: Session, keys: Sequence[tuple[bytes, int]]) -> list[Run | None]:
+    """See `Ledger.find_runs`."""
+    if not keys:
+        return []
+    with snapshot(session):
+        ids = list(dict.fromkeys(job_id for job_id, _ in keys))
+        jobs = [read_job(values)[0] for values in session.rows(SQL["jobs"], job_keys(ids))]
+        tenants = {job.job_id: job.tenant_id for job in jobs}
+        known = [key for key in dict.fromkeys(keys) if key[0] in tenants]
+        found = views.find_runs(session, known, tenants)
+    return [found.get(key) for key in keys]
+
+
+def get_run(session: Session, tenant_id: str, job_id: bytes, scheduled_ms: int) -> Run | None:
+    """See `Ledger.get_run`."""
+    with snapshot(session):
+        found = find_views(session, [job_id])
+        if not found or found[0].view.job.tenant_id != tenant_id:
+            return None
+        key = (job_id, scheduled_ms)
+        run = views.find_runs(session, [key], {job_id: tenant_id}).get(key)
+        if run is not None:
+            return replace(run, attempts=_attempts(session, run))
+        live = live_run(found[0].view)
+        return live if live is not None and live.scheduled_ms == scheduled_ms else None
+
+
+def list_runs(session: Session, tenant_id: str, job_id: bytes, limit: int, after: str | None) -> RunPage:
+    """The ledger rows of a job, latest instant first."""
+    before_ms = read_cursor("runs", after, (int,))[0] if after is not None else _END_OF_TIME_MS
+    with snapshot(session):
+        rows = session.rows(SQL["jobs"], job_keys([job_id]))
+        if not rows:
+            return RunPage((), None)
+        job, first = read_job(rows[0])
+        if job.tenant_id != tenant_id:
+            return RunPage((), None)
+        bindings = {"job_id": uuid_of(job_id), "before_ms": before_ms, "count": limit + 1}
+        instants = {instant for (instant,) in session.rows(SQL["runs_of_job"], bindings)}
+        if first.instant_ms is not None and first.instant_ms < before_ms:
+            instants.add(first.instant_ms)
+        found = views.find_runs(session, [(job_id, instant) for instant in instants], {job_id: tenant_id})
+    runs = sorted(found.values(), key=lambda run: -run.scheduled_ms)
+    page = tuple(runs[:limit])
+    return RunPage(page, write_cursor("runs", page[-1].scheduled_ms) if len(runs) > limit else None)
+
+
+def broken_chains(session: Session, after: bytes, limit: int) -> ChainPage:
+    """See `TimerStore.broken_chains`."""
+    with snapshot(session):
+        rows = session.rows(SQL["chains"], {"after": uuid_of(after or _FIRST_ID), "count": limit})
+        jobs = {job_id.bytes: (True, version, FirstKey(None, None, None)) for job_id, _, version in rows}
+        timers = first_timers(session, jobs)
+        keys = [(j, live.timer.scheduled_ms) for j, candidates in timers.items() for live in candidates]
+        tenants = {job_id.bytes: tenant_id for job_id, tenant_id, _ in rows}
+        taken = views.find_runs(session, keys, tenants)
+    broken = []
+    for job_id, tenant_id in tenants.items():
+        count = sum((job_id, live.timer.scheduled_ms) not in taken for live in timers.get(job_id, ()))
+        if count != 1:
+            broken.append(BrokenChain(tenant_id, job_id, count))
+    return ChainPage(tuple(broken), rows[-1][0].bytes if len(rows) == limit else None)
+
+
+def _attempts(session: Session, run: Run) -> tuple[AttemptRecord, ...]:
+    """The stored attempts, and the one that the ledger row itself tells of: in flight, or a plain end."""
+    key: dict[str, Any] = {
+        "shard": shard_of(run.job_id),
+        "scheduled_ms": run.scheduled_ms,
+        "job_id": uuid_of(run.job_id),
+    }
+    records = [_record(values) for values in session.rows(SQL["attempts"], key)]
+    word = "running" if run.state in IN_FLIGHT else _END_WORDS.get(run.state)
+    if word is None or not run.fence or any(record.fence == run.fence for record in records):
+        return tuple(records)
+    uncounted = run.state in IN_FLIGHT and run.state is not RunState.RUNNING
+    last = uncounted and bool(session.rows(SQL["attempt_in_flight"], key)[0][0])
+    records.append(
+        AttemptRecord(
+            attempt=run.attempt + 1 if last else run.attempt,
+            fence=run.fence,
+            worker=run.worker or "",
+            started_ms=run.started_ms,
+            finished_ms=run.finished_ms,
+            outcome=word,
+            http_status=run.http_status,
+            error=run.error,
+        )
+    )
+    return tuple(records)
+
+
+def _record(values: tuple[Any, ...]) -> AttemptRecord:
+    attempt, fence, worker, started_ms, finished_ms, outcome, http_status, error, excerpt = values
+    return AttemptRecord(
+        attempt=attempt,
+        fence=fence,
+        worker=worker or "",
+        started_ms=started_ms,
+        finished_ms=finished_ms,
+        outcome=OutcomeClass(outcome).name.lower(),
+        http_status=http_status,
+        error=error,
+        excerpt=excerpt,
+    )
