@@ -90,7 +90,8 @@ class Tables:
         self.transactions = Transactions()
         self.timers_by_xid: dict[int, set[TimerKey]] = {}
         self._session_count = 0
-        self._xid = 0
+        self.xid = 0
+        """Of the transaction that is writing now."""
 
     def new_session(self) -> int:
         """The number of a connection that was just opened."""
@@ -111,11 +112,11 @@ class Tables:
     @contextmanager
     def writing(self, xid: int) -> Iterator[None]:
         """Timers that are put inside carry this id."""
-        self._xid = xid
+        self.xid = xid
         try:
             yield
         finally:
-            self._xid = 0
+            self.xid = 0
 
     def put_job(self, job: Job) -> None:
         """Insert or replace a definition."""
@@ -130,8 +131,8 @@ class Tables:
         key = TimerKey(timer.due_ms, job.job_id, timer.scheduled_ms, timer.gen)
         flags = job.timer_flags if lane is None else job.timer_flags & ~FLAG_LANE_MASK | lane
         if key not in self.timers:
-            self.timers[key] = Timer(flags, now_ms, self._xid)
-            self.timers_by_xid.setdefault(self._xid, set()).add(key)
+            self.timers[key] = Timer(flags, now_ms, self.xid)
+            self.timers_by_xid.setdefault(self.xid, set()).add(key)
             self.timers_of.setdefault(job.job_id, set()).add(key)
 
     def drop_timer(self, key: TimerKey) -> None:

@@ -1,0 +1,61 @@
+"""The memory store's tables, with the rules of inserts and somebody who watches the ledger."""
+
+from collections.abc import Callable
+from typing import Final
+
+from msgspec.structs import replace
+
+from tickwheel.adapters.memory.tables import LedgerRow, RunKey, Tables, TimerKey
+from tickwheel.domain.job import Job, Lane
+from tickwheel.ports.store import FirstTimer, Run
+from tickwheel.testing.model.rules import Rules
+
+FAR_MS: Final = 3_000
+"""A1 dropped: a timer that is further away than this at its insert carries no id."""
+
+Watch = Callable[[Run | None, Run], None]
+"""(run before, run after), for each write of a ledger row, in the order of the commits."""
+
+
+class ModelTables(Tables):
+    """`clock_ms` is the server's clock at the statement that is being carried out."""
+
+    def __init__(self, rules: Rules) -> None:
+        super().__init__()
+        self._rules = rules
+        self.clock_ms = 0
+        self.watches: list[Watch] = []
+        self._shown: dict[RunKey, Run] = {}
+        self._ever: set[tuple[int, bytes, int]] = set()
+        self.sealed_ms = 0
+        """Leaves of timers that ended up to here are dropped, or about to be."""
+
+    def put_timer(self, job: Job, timer: FirstTimer, now_ms: int, lane: Lane | None = None) -> None:
+        """A2: a due time in the past is raised; so is what the key says (A3)."""
+        if self._rules.hold("A2"):
+            timer = replace(timer, due_ms=max(timer.due_ms, self.clock_ms))
+        if not self._rules.hold("A3"):
+            key = (timer.due_ms, job.job_id, timer.scheduled_ms)
+            if key in self._ever:
+                return
+            self._ever.add(key)
+        xid = self.xid
+        if not self._rules.hold("A1") and timer.due_ms - self.clock_ms > FAR_MS:
+            self.xid = 0
+        super().put_timer(job, timer, now_ms, lane)
+        self.xid = xid
+
+    def put_run(self, row: LedgerRow, run: Run) -> None:
+        super().put_run(row, run)
+        key = (run.job_id, run.scheduled_ms)
+        before = self._shown.get(key)
+        self._shown[key] = run
+        for watch in self.watches:
+            watch(before, run)
+
+    def drop_leaves(self, until_ms: int) -> list[TimerKey]:
+        """Drop the timers that are due before; gives those that were there."""
+        gone = [key for key in self.timers if key.due_ms < until_ms]
+        for key in gone:
+            self.drop_timer(key)
+        return gone
