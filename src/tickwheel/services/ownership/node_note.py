@@ -40,6 +40,12 @@ def decode_note(payload: bytes) -> NodeNote:
         return UNREADABLE
 
 
+def process_name(node_name: str, random: bytes) -> str:
+    """A name for this start of this program, different from all others; fit for any line, path or table."""
+    readable = "".join(char if char.isascii() and (char.isalnum() or char in "-_") else "-" for char in node_name)
+    return f"{readable[:64] or 'node'}-{random.hex()}"
+
+
 def incarnation_of(process: str, number: int) -> str:
     """The name under which a process (one start of one program) is a member for the `number`th time."""
     return f"{process}.{number}"

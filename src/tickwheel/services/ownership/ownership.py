@@ -38,7 +38,7 @@ from tickwheel.services.ownership.holdings import Holdings
 from tickwheel.services.ownership.intake import Intake
 from tickwheel.services.ownership.leadership import Leadership
 from tickwheel.services.ownership.membership import Member, Membership, candidates
-from tickwheel.services.ownership.node_note import NodeNote, incarnation_of, process_of
+from tickwheel.services.ownership.node_note import NodeNote, incarnation_of, process_name, process_of
 from tickwheel.services.ownership.placement import plan
 from tickwheel.services.ownership.store_contact import StoreContact
 from tickwheel.services.supervision import supervise
@@ -75,7 +75,7 @@ class Ownership:
     ) -> None:
         self._store, self._coordinator, self._peers = store, coordinator, peers
         self._clock, self._events, self._settings = clock, events, settings
-        self.process = f"{note.name or 'node'}-{randomness.random_bytes(6).hex()}"
+        self.process = process_name(note.name, randomness.random_bytes(8))
         self._number = 0
         self.incarnation = incarnation_of(self.process, 0)
         self.contact = StoreContact(store=store, clock=clock)
