@@ -1,0 +1,97 @@
+"""Connections break while statements are under way: whether they were committed is unknown, and is found out."""
+
+import random
+import time
+
+import psycopg
+import pytest
+
+from ..servers.cluster import DATABASE  # noqa: TID252 - tests are not installed, so they have no absolute name
+from ..servers.waiting import wait_until  # noqa: TID252
+from .conftest import MakeCluster, Sink
+from .load import SteadyLoad
+from .proofs import BACK_S, refusals, verify, wait_until_acknowledged_again
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300), pytest.mark.xdist_group("processes")]
+
+
+def test_a_commit_whose_answer_is_lost_is_neither_lost_nor_doubled(
+    make_cluster: MakeCluster, sink: Sink, long: bool
+) -> None:
+    cluster = make_cluster(nodes=2)
+    rng, met = random.Random(3), 0
+    with SteadyLoad(cluster.ports, sink.port) as load:
+        wait_until_acknowledged_again(load)
+        for _ in range(60 if long else 8):
+            proxy = rng.choice(cluster.proxies)
+            (proxy.lose_answer_to if rng.random() < 0.7 else proxy.lose_request)(b"COMMIT")
+            met += proxy.wait_until_lost(5)
+            time.sleep(rng.random() / 2)
+        wait_until_acknowledged_again(load)
+    assert met > 3, "hardly any commit was cut: the test proved nothing"
+    refusals(load.answers)
+    verify(load, sink)
+
+
+def test_connections_that_are_reset_again_and_again_lose_nothing(
+    make_cluster: MakeCluster, sink: Sink, long: bool
+) -> None:
+    cluster = make_cluster(nodes=2)
+    rng = random.Random(4)
+    with SteadyLoad(cluster.ports, sink.port) as load:
+        wait_until_acknowledged_again(load)
+        for _ in range(100 if long else 12):
+            proxy = rng.choice(cluster.proxies)
+            if rng.random() < 0.5:
+                proxy.reset()
+            else:
+                proxy.limit(rng.randint(0, 20_000))
+            time.sleep(rng.random() * 0.6)
+        wait_until_acknowledged_again(load)
+    refusals(load.answers)
+    verify(load, sink)
+
+
+def test_half_open_connections_are_noticed(make_cluster: MakeCluster, sink: Sink, long: bool) -> None:
+    cluster = make_cluster(nodes=2)
+    with SteadyLoad(cluster.ports, sink.port) as load:
+        for fault in ("swallow", "mute", "stall"):
+            wait_until_acknowledged_again(load)
+            for proxy in cluster.proxies:
+                getattr(proxy, fault)()
+            time.sleep(10 if long else 4)
+            for proxy in cluster.proxies:
+                proxy.heal()
+            wait_until(lambda: all(node.answers_ready() for node in cluster.nodes), BACK_S, "all nodes are ready")
+        wait_until_acknowledged_again(load)
+    assert refusals(load.answers), "no request met the cut network: the test proved nothing"
+    verify(load, sink)
+
+
+def test_slow_answers_of_the_store_lose_nothing(make_cluster: MakeCluster, sink: Sink) -> None:
+    cluster = make_cluster(nodes=2)
+    for proxy in cluster.proxies:
+        proxy.latency_s = 0.03
+    with SteadyLoad(cluster.ports, sink.port) as load:
+        wait_until(lambda: len(load.plan.kinds) > 60, BACK_S * 2, "the load runs")
+    verify(load, sink)
+
+
+def test_a_transaction_of_somebody_else_that_stays_open_holds_nothing_up(
+    make_cluster: MakeCluster, sink: Sink, long: bool
+) -> None:
+    cluster = make_cluster(nodes=2)
+    with (
+        psycopg.connect(cluster.server.url(DATABASE)) as other,
+        SteadyLoad(cluster.ports, sink.port) as load,
+    ):
+        # It has a snapshot and a transaction id, so nothing newer can be vacuumed and every snapshot names it.
+        other.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+        other.execute("CREATE TABLE public.somebody_elses (n int)")
+        other.execute("SELECT count(*) FROM tickwheel.timers")
+        began = time.monotonic()
+        wait_until_acknowledged_again(load)
+        time.sleep(60 if long else 6)
+        assert not refusals(load.during(began, float("inf")))
+        wait_until(lambda: len(sink.log.read_text().splitlines()) > 100, BACK_S, "jobs fire meanwhile")
+    verify(load, sink)
