@@ -1,7 +1,8 @@
 """The target of the crash test: an HTTP server in its own process that writes one line per request it gets.
 
 The line is written before the answer is sent, so whatever the scheduler believes to have succeeded is in the log.
-Paths: /ok answers 200 at once, /slow after 400 ms, /flaky fails the first attempt of each run, /never always 500.
+Paths: /ok answers 200 at once, /slow after 400 ms, /long after a minute, /flaky fails the first attempt of each
+run, /never always 500.
 """
 
 import asyncio
@@ -12,7 +13,7 @@ import time
 from typing import IO
 
 WANTED = ("x-job-id", "webhook-id", "x-fencing-token", "x-attempt", "x-scheduled-at")
-SLOW_S = 0.4
+WAITS_S = {"/slow": 0.4, "/long": 60}
 
 
 async def serve(log: IO[str]) -> None:
@@ -40,8 +41,8 @@ async def answer_one(reader: asyncio.StreamReader, writer: asyncio.StreamWriter,
     path = request.split(" ")[1]
     log.write(json.dumps({"at_ms": received_ms, "path": path, **{n: headers.get(n) for n in WANTED}}) + "\n")
     log.flush()
-    if path == "/slow":
-        await asyncio.sleep(SLOW_S)
+    if path in WAITS_S:
+        await asyncio.sleep(WAITS_S[path])
     failing = path == "/never" or (path == "/flaky" and headers.get("x-attempt") == "1")
     status = "500 Internal Server Error" if failing else "200 OK"
     writer.write(f"HTTP/1.1 {status}\r\nContent-Length: 0\r\n\r\n".encode())

@@ -1,0 +1,37 @@
+"""A short chaos run on three nodes; the long one is `make chaos`."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ..servers.postgresql_binaries import NoPostgres, find_binaries  # noqa: TID252 - tests are not installed
+
+ROOT = Path(__file__).parents[2]
+LIMIT_S = 170
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(180)
+@pytest.mark.xdist_group("processes")
+@pytest.mark.pitfall(31)
+def test_three_nodes_lose_and_double_nothing_whatever_is_done_to_them(tmp_path: Path) -> None:
+    try:
+        find_binaries()
+    except NoPostgres as error:
+        pytest.skip(str(error))
+    # A process of its own: it moves into a private network where it may.
+    command = [sys.executable, "-m", "tests.acceptance.crash", "cluster", "--seconds", "20", "--jobs", "600"]
+    command += ["--longest-freeze", "6", "--seed", "7", "--keep", str(tmp_path), "--json"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=LIMIT_S, check=False)
+    said = f"{done.stdout[-4_000:]}\n{done.stderr[-4_000:]}"
+    assert done.stdout.strip().endswith("}"), said
+    counts = json.loads(done.stdout.strip().splitlines()[-1])
+    assert counts["clean"], said
+    assert counts["lost"] == counts["double_committed"] == counts["early"] == counts["after_cancel"] == 0
+    assert counts["jobs"] == 600
+    assert counts["cancelled"] > 0
+    assert counts["moves"] > 1_000, "the witness saw the runs"
+    assert sum(counts["faults"].values()) >= 5, "too little was broken to prove anything"
