@@ -38,8 +38,11 @@ class SteadyLoad:
     A request that failed is repeated under its key until it is acknowledged, as clients do.
     """
 
-    def __init__(self, ports: Sequence[int], sink_port: int, *, pause_s: float = PAUSE_S) -> None:
+    def __init__(
+        self, ports: Sequence[int], sink_port: int, *, pause_s: float = PAUSE_S, prefix: str = ""
+    ) -> None:
         self._ports, self._endpoint, self._pause_s = ports, f"http://127.0.0.1:{sink_port}/ok", pause_s
+        self._prefix = prefix
         self.plan = Plan()
         self.answers: list[Answer] = []
         self._over = threading.Event()
@@ -70,9 +73,9 @@ class SteadyLoad:
         times = sorted(answer.at_s + answer.took_s for answer in self.answers if answer.status == 201)
         return max((later - earlier for earlier, later in pairwise(times)), default=0.0)
 
-    def verdict(self, log: Path, *, frozen: bool = False) -> Verdict:
+    def verdict(self, log: Path, *, frozen: bool = False, ports: Sequence[int] = ()) -> Verdict:
         """Once the load is over: wait for the ends of all runs and look at everything."""
-        with Api(*self._ports) as api:
+        with Api(*(ports or self._ports)) as api:
             settle(api, self.plan)
             return check(api, self.plan, log, frozen=frozen)
 
@@ -80,7 +83,7 @@ class SteadyLoad:
         connection = http.client.HTTPConnection("127.0.0.1", port, timeout=TIMEOUT_S)
         number = 0
         while not self._over.is_set():
-            self._create_one(connection, f"{port}-{number}")
+            self._create_one(connection, f"{self._prefix}{port}-{number}")
             number += 1
             self._over.wait(self._pause_s)
         connection.close()
