@@ -57,6 +57,13 @@ class IdempotencyConflict(TickwheelError):
     code = "idempotency_key_reused"
 
 
+class KeyInFlight(TickwheelError):
+    """Another request with the same idempotency key is being written right now; nothing was written."""
+
+    code = "idempotency_key_in_flight"
+    retryable = True
+
+
 class UnsupportedFilter(TickwheelError):
     """No index answers this combination of filters, and tables are never scanned."""
 

@@ -10,6 +10,7 @@ from tickwheel.domain.errors import (
     Conflict,
     FieldProblem,
     InvalidRequest,
+    KeyInFlight,
     NotFound,
     OutcomeUnknown,
     Overloaded,
@@ -62,6 +63,7 @@ async def test_another_method_is_405_with_the_ones_that_exist(method: str) -> No
     [
         (NotFound("there is no such job"), 404, "not_found", None),
         (Conflict("the run has ended"), 409, "conflict", None),
+        (KeyInFlight("another request"), 409, "idempotency_key_in_flight", "1"),
         (Overloaded("too much"), 429, "overloaded", "1"),
         (StoreUnavailable("disk full"), 503, "store_unavailable", "1"),
         (OutcomeUnknown("broken pipe"), 503, "outcome_unknown", "1"),

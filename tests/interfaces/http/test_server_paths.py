@@ -1,12 +1,14 @@
 """Health, readiness, metrics, documents, pages, and paths that do not exist."""
 
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 
 import pytest
 
 from tickwheel.domain.errors import StoreUnavailable
 from tickwheel.domain.zones import tzdata_version
+from tickwheel.interfaces.http.app import build_app
 from tickwheel.interfaces.http.front_page import relative
 from tickwheel.interfaces.http.openapi import openapi_document
 from tickwheel.interfaces.http.operations import OPERATIONS
@@ -73,6 +75,25 @@ async def test_readiness_follows_the_store(world: HttpWorld, monkeypatch: pytest
     reply = await world.client.get("/readyz")
     assert (reply.status, reply.code, reply.headers["retry-after"]) == (503, "store_unavailable", "1")
     assert (await world.client.get("/healthz")).status == 200
+
+
+async def test_an_unfit_node_is_not_ready_and_lives(world: HttpWorld) -> None:
+    reason = "this machine's clock is 10.2 s ahead of the database's"
+    client = AsgiClient(build_app(replace(world.deps, unfit=lambda: reason)))
+    reply = await client.get("/readyz")
+    assert (reply.status, reply.code, reply.json["detail"]) == (503, "not_ready", reason)
+    assert (await client.get("/healthz")).status == 200
+
+
+async def test_a_node_without_the_api_serves_health_and_metrics_only(world: HttpWorld) -> None:
+    client = AsgiClient(build_app(replace(world.deps, serves_api=False)))
+    for path in ("/healthz", "/readyz", "/metrics"):
+        assert (await client.get(path)).status == 200
+    for path in ("/v1/jobs", "/", "/docs", "/openapi.json", "/v1/jobs/job_1"):
+        reply = await client.get(path)
+        assert (reply.status, reply.code) == (404, "no_such_path"), path
+        assert "no API" in reply.json["detail"]
+    assert (await client.post("/v1/jobs", {})).status == 404
 
 
 async def test_metrics_are_prometheus_text(world: HttpWorld) -> None:

@@ -21,21 +21,21 @@ class HttpWorld(World):
 
     scheduler: Scheduler
     client: AsgiClient
+    deps: Deps
 
     async def open(self, *tokens: str) -> "HttpWorld":
         self.scheduler = await self.start()
         deps = (self.store, self.scheduler, self.clock)
-        app = build_app(
-            Deps(
-                jobs=Jobs(*deps, SeededRandomness(3)),
-                runs=Runs(*deps),
-                dead_letters=DeadLetters(*deps),
-                store=self.store,
-                clock=self.clock,
-                metrics=lambda: b"# HELP up x\nup 1\n",
-                tokens=tokens,
-            )
+        self.deps = Deps(
+            jobs=Jobs(*deps, SeededRandomness(3)),
+            runs=Runs(*deps),
+            dead_letters=DeadLetters(*deps),
+            store=self.store,
+            clock=self.clock,
+            metrics=lambda: b"# HELP up x\nup 1\n",
+            tokens=tokens,
         )
+        app = build_app(self.deps)
         self.app = app
         self.client = AsgiClient(app)
         return self

@@ -38,13 +38,25 @@ _BY_ERROR_CODE = {
     "server_unreachable": ExitCode.UNREACHABLE,
     "timed_out": ExitCode.UNREACHABLE,
     "unauthorized": ExitCode.UNAUTHORIZED,
+    "idempotency_key_in_flight": ExitCode.BUSY,
     "store_unavailable": ExitCode.BUSY,
     "outcome_unknown": ExitCode.BUSY,
     "overloaded": ExitCode.BUSY,
     "bad_cursor": ExitCode.USAGE,
     "unsupported_filter": ExitCode.USAGE,
 }
-_NOT_A_MISTAKE = frozenset({"in_use", "newer_schema"})
+_NOT_A_MISTAKE = frozenset(
+    {
+        "in_use",
+        "newer_schema",
+        "schema_behind",
+        "clock_off",
+        "standby",
+        "read_only",
+        "shard_count",
+        "nodes_running",
+    }
+)
 """Problems of settings that are right as written but can't be had on this machine now."""
 
 

@@ -19,7 +19,7 @@ class Readiness:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if self.draining and scope["type"] == "http" and scope["path"] == PATH:
-            answer = problem("store_unavailable", "This process is stopping: it takes no new work.")
+            answer = problem("not_ready", "This process is stopping: it takes no new work.")
             await send_answer(send, answer, with_body=scope["method"] != "HEAD")
             return
         await self._app(scope, receive, send)

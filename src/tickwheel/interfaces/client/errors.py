@@ -66,6 +66,7 @@ _PLAIN: Final = (
     domain.Conflict,
     domain.VersionMismatch,
     domain.IdempotencyConflict,
+    domain.KeyInFlight,
     domain.UnsupportedFilter,
     domain.BadCursor,
     domain.StoreUnavailable,

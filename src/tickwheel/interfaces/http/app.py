@@ -1,5 +1,6 @@
 """The ASGI application: authentication, routes, and a 404 of our own."""
 
+from collections.abc import Sequence
 from typing import Final
 
 from starlette.routing import Router
@@ -9,6 +10,7 @@ from tickwheel.interfaces.http.auth import Tokens
 from tickwheel.interfaces.http.deps import Deps
 from tickwheel.interfaces.http.endpoints import build_routes
 from tickwheel.interfaces.http.host_check import LocalHostsOnly
+from tickwheel.interfaces.http.operations import OPERATIONS, Operation
 from tickwheel.interfaces.http.resource import Call, Resource
 from tickwheel.interfaces.http.routes.dead_letters import DeadLetterRoutes
 from tickwheel.interfaces.http.routes.jobs import JobRoutes
@@ -25,9 +27,13 @@ def build_app(deps: Deps) -> ASGIApp:
     """The whole HTTP API. Starts nothing; serve it with `HttpServer`."""
     tokens = Tokens(deps.tokens)
     endpoints = {key: handler for group in _GROUPS for key, handler in group(deps).endpoints().items()}
-    routes = build_routes(endpoints, tokens)
+    operations: Sequence[Operation] = OPERATIONS
+    if not deps.serves_api:
+        endpoints = {key: handler for key, handler in endpoints.items() if key in _WITHOUT_API}
+        operations = tuple(one for one in OPERATIONS if (one.method, one.path) in _WITHOUT_API)
+    routes = build_routes(endpoints, tokens, operations)
     # Any method, or a path that does not exist would answer 405.
-    nowhere = Resource(dict.fromkeys(_METHODS, _no_such_path), tokens)
+    nowhere = Resource(dict.fromkeys(_METHODS, _no_such_path if deps.serves_api else _no_api), tokens)
     router = Router(routes, redirect_slashes=False, default=nowhere)
     app = _FixedPathsFirst({route.path: route.endpoint for route in routes if "{" not in route.path}, router)
     return app if deps.tokens else LocalHostsOnly(app)
@@ -38,6 +44,15 @@ _METHODS: Final = ("GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", 
 
 async def _no_such_path(call: Call) -> Answer:
     raise Refusal("no_such_path", "The API has nothing at this path; /docs lists what there is.")
+
+
+async def _no_api(call: Call) -> Answer:
+    raise Refusal(
+        "no_such_path", "This node serves no API, only health and metrics; another node's roles have it."
+    )
+
+
+_WITHOUT_API: Final = frozenset({("GET", "/healthz"), ("GET", "/readyz"), ("GET", "/metrics")})
 
 
 class _FixedPathsFirst:

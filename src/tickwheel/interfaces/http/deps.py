@@ -12,7 +12,11 @@ from tickwheel.services.runs import Runs
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deps:
-    """`metrics` gives the Prometheus text; `tokens` empty = the API is open."""
+    """`metrics` gives the Prometheus text; `tokens` empty = the API is open.
+
+    `unfit` says why this node should get no requests, or nothing. With `serves_api` false there is only what load
+    balancers and monitoring ask for.
+    """
 
     jobs: Jobs
     runs: Runs
@@ -21,3 +25,5 @@ class Deps:
     clock: Clock
     metrics: Callable[[], bytes]
     tokens: Sequence[str] = ()
+    unfit: Callable[[], str] = lambda: ""
+    serves_api: bool = True

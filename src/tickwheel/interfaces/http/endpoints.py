@@ -1,12 +1,12 @@
 """From (method, path) -> handler to Starlette routes; each endpoint has a description, and the other way round."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
 from starlette.routing import Route
 
 from tickwheel.interfaces.http.auth import Tokens
-from tickwheel.interfaces.http.operations import OPERATIONS
+from tickwheel.interfaces.http.operations import OPERATIONS, Operation
 from tickwheel.interfaces.http.resource import Handler, Resource
 
 Key: TypeAlias = tuple[str, str]
@@ -17,9 +17,11 @@ class UndocumentedEndpoint(Exception):
     """An endpoint without a description, or a description without an endpoint: a fault in this package."""
 
 
-def build_routes(endpoints: Mapping[Key, Handler], tokens: Tokens) -> list[Route]:
-    """One route per path; fixed paths come before variable ones."""
-    described = {(operation.method, operation.path): operation for operation in OPERATIONS}
+def build_routes(
+    endpoints: Mapping[Key, Handler], tokens: Tokens, operations: Sequence[Operation] = OPERATIONS
+) -> list[Route]:
+    """One route per path; fixed paths come before variable ones. `operations` describe all of them."""
+    described = {(operation.method, operation.path): operation for operation in operations}
     if endpoints.keys() != described.keys():
         raise UndocumentedEndpoint(f"differ: {sorted(endpoints.keys() ^ described.keys())}")
     by_path: dict[str, dict[str, Handler]] = {}
@@ -27,7 +29,7 @@ def build_routes(endpoints: Mapping[Key, Handler], tokens: Tokens) -> list[Route
         by_path.setdefault(path, {})[method] = handler
     routes = []
     for path in sorted(by_path, key=lambda path: ("{" in path, path.count("{"), -len(path))):
-        one = [operation for operation in OPERATIONS if operation.path == path]
+        one = [operation for operation in operations if operation.path == path]
         resource = Resource(
             by_path[path],
             Tokens() if all(operation.public for operation in one) else tokens,

@@ -65,6 +65,12 @@ ERRORS: Final[dict[str, ErrorKind]] = {
     "conflict": ErrorKind(
         409, "Not possible in this state", "The job or run is in a state that does not allow this."
     ),
+    "idempotency_key_in_flight": ErrorKind(
+        409,
+        "A request with this key is under way",
+        "Another request with the same idempotency key has not ended yet; send it again after `Retry-After`.",
+        1,
+    ),
     "version_mismatch": ErrorKind(
         412, "The job has changed", "If-Match names another version than the stored one: read it again."
     ),
@@ -87,6 +93,9 @@ ERRORS: Final[dict[str, ErrorKind]] = {
     "internal": ErrorKind(500, "An internal error", "A fault of this server; its log has the details."),
     "store_unavailable": ErrorKind(
         503, "The store is not available", "Nothing was written; send it again after `Retry-After`.", 1
+    ),
+    "not_ready": ErrorKind(
+        503, "Not ready", "This node lives, but should get no requests now: it is stopping, or unfit.", 1
     ),
     "outcome_unknown": ErrorKind(
         503,

@@ -27,6 +27,7 @@ _BODY_PROBLEMS: Final = (
     "unsupported_media_type",
     "invalid_request",
 )
+_KEY_PROBLEMS: Final = ("idempotency_key_reused", "idempotency_key_in_flight")
 _STORE_PROBLEMS: Final = ("store_unavailable",)
 _WRITE_PROBLEMS: Final = ("store_unavailable", "outcome_unknown", "overloaded")
 
@@ -124,7 +125,7 @@ JOB_OPERATIONS: Final = (
         params=(KEY_HEADER,),
         body=Body("JobRequest", examples.ONE_OFF, examples.CRON, description="See the table of fields."),
         replies=(_CREATED,),
-        problems=(*_BODY_PROBLEMS, "idempotency_key_mismatch", "idempotency_key_reused", *_WRITE_PROBLEMS),
+        problems=(*_BODY_PROBLEMS, "idempotency_key_mismatch", *_KEY_PROBLEMS, *_WRITE_PROBLEMS),
     ),
     Operation(
         method="POST",
@@ -146,7 +147,7 @@ JOB_OPERATIONS: Final = (
             ),
             Reply(207, "Some items have no job.", "BatchBody", _BATCH_EXAMPLE),
         ),
-        problems=(*_BODY_PROBLEMS, *_WRITE_PROBLEMS),
+        problems=(*_BODY_PROBLEMS, "idempotency_key_in_flight", *_WRITE_PROBLEMS),
     ),
     Operation(
         method="POST",
@@ -168,7 +169,7 @@ JOB_OPERATIONS: Final = (
                 headers=("Location", "Idempotent-Replayed"),
             ),
         ),
-        problems=(*_BODY_PROBLEMS, "idempotency_key_mismatch", "idempotency_key_reused", *_WRITE_PROBLEMS),
+        problems=(*_BODY_PROBLEMS, "idempotency_key_mismatch", *_KEY_PROBLEMS, *_WRITE_PROBLEMS),
     ),
     Operation(
         method="GET",

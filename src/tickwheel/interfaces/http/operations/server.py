@@ -25,9 +25,10 @@ SERVER_OPERATIONS: Final = (
         name="readiness",
         tag=_TAG,
         summary="Whether it can take work",
-        description="One cheap round trip to the store.",
+        description="One cheap round trip to the store, which has to take writes. A node that is stopping, or "
+        "unfit (its clock is off, say), is not ready either.",
         replies=(Reply(200, "The store answers.", "ReadyBody", {"status": "ready"}),),
-        problems=("store_unavailable",),
+        problems=("store_unavailable", "not_ready"),
         public=True,
     ),
     Operation(

@@ -39,12 +39,13 @@ class ServerRoutes:
         return ok(HealthBody("ok", VERSION, tzdata_version()))
 
     async def ready(self, call: Call) -> Answer:
-        """Whether the store answers."""
+        """Whether the store answers and takes writes, and the node is fit."""
         try:
             await self._deps.store.check()
         except TickwheelError as error:
             return problem("store_unavailable", str(error))
-        return ok(ReadyBody("ready"))
+        unfit = self._deps.unfit()
+        return problem("not_ready", unfit) if unfit else ok(ReadyBody("ready"))
 
     async def metrics(self, call: Call) -> Answer:
         """Prometheus text."""
