@@ -1,13 +1,14 @@
 """Real sockets on loopback: what proves that a process has ended, and what proves nothing."""
 
 import asyncio
+import random
 import signal
 import socket
 import subprocess
 import sys
 import time
 from collections.abc import AsyncIterator, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 
 import pytest
 
@@ -121,8 +122,10 @@ async def test_what_is_gone_may_turn_out_to_be_there() -> None:
 
 
 def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        return int(server.getsockname()[1])
+    """Below the range that clients are given ports from, so that it is still free in a moment."""
+    while True:
+        with suppress(OSError), socket.create_server(("127.0.0.1", random.randrange(15_000, 32_000))) as server:
+            return int(server.getsockname()[1])
 
 
 @pytest.mark.parametrize("said", [b"", b"HTTP/1.1 400 Bad Request\r\n", b"x" * 100_000, b"\xff\n", None])

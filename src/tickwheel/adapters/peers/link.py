@@ -61,6 +61,8 @@ class Link:
     async def _connect(self) -> asyncio.StreamReader:
         """Keeps the writer at once: whoever waits for this may be cancelled just when it is done."""
         reader, self._writer = await asyncio.open_connection(*self.address, limit=LONGEST_LINE_BYTES)
+        if self._writer.get_extra_info("sockname") == self._writer.get_extra_info("peername"):
+            raise ConnectionRefusedError("the system gave us the very port that we tried: nobody listens there")
         return reader
 
     def _is_welcome(self) -> bool:
