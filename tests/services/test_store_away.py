@@ -241,7 +241,7 @@ async def test_timer_that_is_committed_while_its_slice_is_read_fires_on_time() -
     scheduler = await world.start()
     load, late = world.memory.load_timers, [world.job(in_ms=20_000), world.job(in_ms=300_000)]
 
-    async def commit_meanwhile(from_ms: int, until_ms: int, limit: int) -> Rows:
+    async def commit_meanwhile(from_ms: int, until_ms: int, limit: int, shards: object = None) -> Rows:
         page = await load(from_ms, until_ms, limit)
         for new in [new for new in late if (new.job.scheduled_ms or 0) < until_ms]:
             late.remove(new)

@@ -15,8 +15,8 @@ from tickwheel.domain.outcome import OK, Outcome, OutcomeClass, RetryPolicy
 from tickwheel.ports.events import Event
 from tickwheel.ports.executor import Report, Work
 from tickwheel.ports.store import FirstTimer, NewJob, Run, Store
+from tickwheel.services.ownership.holdings import Holdings
 from tickwheel.services.scheduler import Scheduler, SchedulerSettings
-from tickwheel.services.tokens import Tokens
 from tickwheel.testing.seeded_randomness import SeededRandomness
 from tickwheel.testing.virtual_clock import VirtualClock
 
@@ -115,7 +115,7 @@ class World:
         """A new process takes the shards and begins to fire."""
         self.process_count += 1
         worker = f"worker-{self.process_count}"
-        tokens = Tokens(await self.store.acquire(worker))
+        holdings = Holdings(await self.store.acquire(worker))
 
         def build(report: Report) -> FakeExecutor:
             executor = FakeExecutor(report, self.clock, lambda work: self.behave(work))
@@ -130,7 +130,7 @@ class World:
             build_webhooks=build,
             build_handlers=build,
             serves=lambda target: self.serves(target),
-            tokens=tokens,
+            holdings=holdings,
             worker=worker,
             settings=self.settings,
         )

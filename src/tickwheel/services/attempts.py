@@ -10,8 +10,9 @@ from typing import Final
 
 import msgspec
 import numpy as np
+import numpy.typing as npt
 
-from tickwheel.domain.columns import COMPLETION, FLAG_LANE_MASK, CompletionCause, Rows
+from tickwheel.domain.columns import COMPLETION, FLAG_LANE_MASK, CompletionCause, Ints, Rows, empty
 from tickwheel.domain.job import Spec
 from tickwheel.domain.lanes import LANE_COUNT, LaneSlots
 from tickwheel.domain.outcome import OK, Outcome, OutcomeClass, RetryPolicy, decide
@@ -21,8 +22,9 @@ from tickwheel.ports.events import AttemptsStarted, EventSink
 from tickwheel.ports.executor import Executor, Work
 from tickwheel.ports.store import AttemptNote, WorkDefinition
 from tickwheel.services.completion import Completions
-from tickwheel.services.inflight import InFlight
+from tickwheel.services.inflight import ATTEMPT, InFlight
 
+Slots = npt.NDArray[np.intp]
 COPIED: Final = (
     "due_ms",
     "job_id",
@@ -72,6 +74,7 @@ class Pool:
         self.inflight = InFlight(capacity)
         self.executor = build_executor(self._report)
         self._policies: list[RetryPolicy | None] = [None] * capacity
+        self._doubtful: list[tuple[Slots, Ints]] = []
         self._completions, self._clock, self._randomness = completions, clock, randomness
         self._events, self._on_free, self._on_ended = events, on_free, on_ended
 
@@ -94,10 +97,30 @@ class Pool:
         try:
             self.executor.start(works)
         except BaseException:
-            # Which of them began is not known. They are renewed no more; the reaper ends them with their lease.
+            # Which of them began is not known. They are renewed no more, and their slots come back when their
+            # lease is over: until then one that did begin may still report.
             table.rows["stopping"][slots] = 1
+            self._doubtful.append((slots, rows["fence"].copy()))
             raise
         self._events.emit(AttemptsStarted(lateness_ms=lateness_ms, lane=lanes))
+
+    def take_back(self) -> Rows:
+        """Free slots of attempts that the executor failed to take, once their lease is over; gives their rows."""
+        if not self._doubtful:
+            return empty(ATTEMPT)
+        table, now_ms = self.inflight, self._clock.now_ms()
+        slots, fences = (np.concatenate(parts) for parts in zip(*self._doubtful, strict=True))
+        there = table.active[slots] & (table.rows["fence"][slots] == fences)  # else it began, and has ended
+        over = there & (table.rows["lease_ms"][slots] <= now_ms)
+        waiting = there & ~over
+        self._doubtful = [(slots[waiting], fences[waiting])] if waiting.any() else []
+        rows: Rows = table.rows[slots[over]]
+        if len(rows):
+            works = [self.inflight.works[slot] for slot in slots[over].tolist()]
+            self._free(slots[over].tolist(), rows)
+            self._on_ended(works)
+            self._on_free()
+        return rows
 
     def abort(self, slots: Sequence[int]) -> None:
         """Ask the executor to stop these attempts; it reports them when they have ended."""
@@ -139,6 +162,11 @@ class Pool:
 
     def _report(self, slots: Sequence[int], outcomes: Sequence[Outcome]) -> None:
         index = np.asarray(slots, dtype=np.intp)
+        known = self.inflight.active[index]
+        if not known.all():  # of a start that failed, long ago
+            outcomes = [outcome for outcome, here in zip(outcomes, known.tolist(), strict=True) if here]
+            index = index[known]
+            slots = index.tolist()
         attempts = self.inflight.rows[index]
         rows = np.zeros(len(index), dtype=COMPLETION)
         for name in COPIED:

@@ -5,6 +5,7 @@ exactly one. If that is ever broken all the same, nobody would notice: a job wit
 one with two fires double. Example: a program before this one planned an occurrence where a cancelled one stood.
 """
 
+from collections.abc import Callable
 from typing import Final
 
 from tickwheel.ports.clock import Clock
@@ -24,8 +25,17 @@ PIECE_JOBS: Final = 1_000
 class ChainCheck:
     """The loop that checks the chains of all recurring jobs."""
 
-    def __init__(self, *, store: Store, owner: Owner, clock: Clock, events: EventSink) -> None:
+    def __init__(
+        self,
+        *,
+        store: Store,
+        owner: Owner,
+        clock: Clock,
+        events: EventSink,
+        is_leader: Callable[[], bool] = lambda: True,
+    ) -> None:
         self._store, self._clock, self._events = store, clock, events
+        self._is_leader = is_leader
         self._aftermath = Aftermath(owner)
         self._after = b""
 
@@ -33,7 +43,8 @@ class ChainCheck:
         """Check all jobs, rest, and again, for ever."""
         while True:
             await self._clock.sleep_ms(BREATH_MS if self._after else REST_MS)
-            await self.check_piece()
+            if self._is_leader():
+                await self.check_piece()
 
     async def check_piece(self) -> None:
         """Check the next jobs, and mend what is broken."""

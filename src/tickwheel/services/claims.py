@@ -4,29 +4,40 @@ A claim batch is one transaction: it inserts the ledger rows (which *is* the cla
 writes the next timer of each recurring job with the occurrence that it won. One batch is under way at a time, so
 two claims of one job never race and its tokens commit in order.
 
-What the verdicts mean here: WON starts; RESOLVED and SKIPPED are done with; IN_FLIGHT goes to the reaper's watch;
-NOT_DUE and BUFFERED are armed again; UNRESOLVED waits a little. A claim whose fate is unknown (the connection
-broke while committing) is claimed again; a row that then shows a token of that batch is ours and never started.
+What the verdicts mean here: WON starts; RESOLVED and SKIPPED are done with; IN_FLIGHT goes to the reaper's
+watch; BUFFERED is armed again; NOT_DUE (the store's clock is behind) and UNRESOLVED wait a little. DEPOSED says
+that the shard is another's: it is dropped with everything in memory about it, and nothing of it is resolved by
+that. A claim whose fate is unknown (the connection broke while committing) is claimed again; a row that then
+shows a token of that batch is ours and never started.
+
+Timers of shards that are not held any more are dropped where they come up. A shard that is about to be handed over
+is silent: its timers stay in memory, unclaimed, until it is dropped.
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
 
-from tickwheel.domain.columns import FLAG_LANE_MASK, Bools, ClaimVerdict, Ints, Rows
+from tickwheel.domain.columns import TIMER, Bools, ClaimVerdict, Ints, Rows, empty
 from tickwheel.domain.errors import OutcomeUnknown
-from tickwheel.domain.lanes import LANE_COUNT
+from tickwheel.domain.ids import SHARD_COUNT, shard_of, shards_of
+from tickwheel.domain.run import FENCE_SEQUENCE_BITS
 from tickwheel.ports.clock import Clock
 from tickwheel.ports.events import ClaimsAnswered, EventSink
-from tickwheel.ports.store import Store, WorkDefinition
+from tickwheel.ports.store import Store
 from tickwheel.services.attempts import Pool, Sent
+from tickwheel.services.claim_batch import ClaimBatch, release_slots
 from tickwheel.services.completion import Completions
 from tickwheel.services.host_gate import HostGate
+from tickwheel.services.ownership.groups import Groups
+from tickwheel.services.ownership.holdings import NOT_HELD, Holdings
+from tickwheel.services.ownership.intake import OwnershipSide
+from tickwheel.services.ownership.unresolved import Unserved
 from tickwheel.services.parked import Parked
-from tickwheel.services.plans import Plan, Planner
-from tickwheel.services.ready import ReadyRing, kinds_of
+from tickwheel.services.plans import Planner
+from tickwheel.services.ready import ReadyRing
 from tickwheel.services.reaper import Reaper
 from tickwheel.services.starts import Starter
 from tickwheel.services.tokens import Tokens
@@ -34,40 +45,47 @@ from tickwheel.services.tokens import Tokens
 BATCH_TIMERS: Final = 512
 LANE_SHARE: Final = 32
 """So many of a batch may be of one lane whatever waits in the others, if it has slots of its own."""
+NOT_DUE_PAUSE_MS: Final = 50
+"""How long a timer waits that is due by this process's clock and not by the store's."""
 
 
 class Claims:
-    """The claiming loop of one process."""
+    """The claiming loop of one process. `ownership` stays None where it is alone on its store."""
 
     def __init__(
         self,
         *,
         store: Store,
+        holdings: Holdings,
+        groups: Groups,
         ready: ReadyRing,
         parked: Parked,
+        unserved: Unserved,
         gate: HostGate,
         pools: Sequence[Pool],
         planner: Planner,
         starter: Starter,
         completions: Completions,
         reaper: Reaper,
-        tokens: Tokens,
         worker: str,
         clock: Clock,
         events: EventSink,
-        arm: Callable[[Rows], None],
         lease_length_ms: int,
     ) -> None:
-        self._store, self._ready, self._parked, self._pools = store, ready, parked, pools
-        self._gate = gate
+        self._store, self._holdings, self._groups = store, holdings, groups
+        self._ready, self._parked, self._unserved = ready, parked, unserved
+        self._gate, self._pools = gate, pools
         self._planner, self._starter = planner, starter
         self._completions, self._reaper = completions, reaper
-        self._tokens, self._worker = tokens, worker
-        self._clock, self._events, self._arm = clock, events, arm
+        self._tokens, self._worker = Tokens(holdings), worker
+        self._clock, self._events = clock, events
         self._lease_length_ms = lease_length_ms
+        self.ownership: OwnershipSide | None = None
         self._wake = asyncio.Event()
         self.idle = asyncio.Event()  # set while no batch is under way
         self.idle.set()
+        self._under_way: ClaimBatch | None = None
+        self._silent: Bools = np.zeros(SHARD_COUNT, dtype=np.bool_)
         # Per run: tokens of its claims whose fate is unknown. (A token is unique in its shard only.)
         self._unknown: dict[tuple[bytes, int], set[int]] = {}
         self._stopped = self._turn = False
@@ -79,6 +97,21 @@ class Claims:
     def stop(self) -> None:
         """Claim nothing more; a batch that is under way is still dealt with."""
         self._stopped = True
+
+    def silence(self, shards: Sequence[int]) -> None:
+        """Claim nothing more of these shards, until they are held under another epoch."""
+        self._silent[list(shards)] = True
+
+    def forget(self, shards: Sequence[int]) -> None:
+        """These shards have left, or begin anew."""
+        self._silent[list(shards)] = False
+        if self._unknown:
+            gone = set(shards)
+            self._unknown = {key: held for key, held in self._unknown.items() if shard_of(key[0]) not in gone}
+
+    def rows(self) -> Rows:
+        """The timers whose claim is under way."""
+        return empty(TIMER) if self._under_way is None else self._under_way.timers
 
     async def run(self) -> None:
         """Claim for ever."""
@@ -100,6 +133,15 @@ class Claims:
         A batch has less room than there may be slots. So each lane takes a few into its own slots first, and the
         kinds begin in turn: a flood in one lane or kind fills no batch alone for long.
         """
+        while True:
+            taken = self._take()
+            if taken is None:
+                return None
+            kept = self._held(taken)
+            if len(kept):
+                return kept
+
+    def _take(self) -> Rows | None:
         now_ms, taken, room = self._clock.now_ms(), list[Rows](), BATCH_TIMERS
         kinds = sorted(range(len(self._pools)), reverse=self._turn)
         self._turn = not self._turn
@@ -117,79 +159,116 @@ class Claims:
             return None
         return taken[0] if len(taken) == 1 else np.concatenate(taken)
 
+    def _held(self, timers: Rows) -> Rows:
+        """Those that may be claimed; the others give their slots back."""
+        shards = shards_of(timers["job_id"])
+        held = self._holdings.epochs[shards] != NOT_HELD
+        silent = self._silent[shards]
+        keep = held & ~silent
+        if keep.all():
+            return timers
+        self._parked.park(timers[held & silent])
+        release_slots(self._pools, timers[~keep])
+        kept: Rows = timers[keep]
+        return kept
+
     async def _claim(self, timers: Rows) -> None:
-        fences: Ints = np.zeros(0, dtype=np.int64)
-        answered = False
-        plan: Plan | None = None
-        started: Bools = np.zeros(len(timers), dtype=np.bool_)
+        batch = ClaimBatch(timers, pools=self._pools, gate=self._gate, ready=self._ready)
+        self._under_way = batch
         try:
-            if self._tokens.exhausted:
-                self._tokens = Tokens(await self._store.acquire(self._worker))
-            works = await self._store.load_work(timers["job_id"].tolist())
-            now_ms = self._clock.now_ms()
-            plan = self._planner.plan(timers, works, now_ms)
-            held = self._gate.admit(timers, plan.specs, plan.failed + plan.unserved)
-            if plan.failed or plan.unserved or held:
-                timers, works, plan = self._set_aside(timers, works, plan, held)
-                started = np.zeros(len(timers), dtype=np.bool_)
-            if not len(timers):
-                answered = True
-                return
-            plan.claims["fence"] = fences = self._tokens.draw(timers["job_id"])
-            sent = Sent(lease_ms=now_ms + self._lease_length_ms, mono_ms=self._clock.monotonic_ms())
-            answers = await self._store.claim(plan.claims, now_ms, sent.lease_ms)
-            answered = True
-            self._tell(answers, sent)
-            self._arm_what_follows(timers, plan.claims, answers)
-            won = self._won(timers, answers)
-            started = won
-            await self._starter.start(timers, plan.specs, works, answers, won, sent)
-        except OutcomeUnknown:
-            if not answered:
-                self._note_unknown(timers, fences)
-            raise
+            await self._plan(batch)
+            if len(batch):
+                await self._ask(batch)
         finally:
-            if not answered:
-                self._ready.push_back(timers)
-            self._release(timers[~started])
-            if plan is not None:
-                self._gate.give_back(timers, plan.specs, np.flatnonzero(~started).tolist())
+            batch.close()
+            self._under_way = None
 
-    def _set_aside(
-        self, timers: Rows, works: Sequence[WorkDefinition | None], plan: Plan, held: list[int]
-    ) -> tuple[Rows, Sequence[WorkDefinition | None], Plan]:
-        """Park what could not be planned, forget what nobody here runs (the store has it); the rest goes on."""
-        keep = np.ones(len(timers), dtype=np.bool_)
-        keep[plan.failed + plan.unserved + held] = False
-        self._parked.park(timers[plan.failed])
-        self._release(timers[~keep])
-        kept = np.flatnonzero(keep).tolist()
-        specs = [plan.specs[i] for i in kept]
-        return timers[keep], [works[i] for i in kept], Plan(plan.claims[keep], specs, [], [])
+    async def _plan(self, batch: ClaimBatch) -> None:
+        """Read the definitions; what can't be claimed now leaves the batch."""
+        await self._renew_epochs(batch)
+        works = await self._store.load_work(batch.timers["job_id"].tolist())
+        held = self._holdings.holds(batch.timers["job_id"])  # a shard may have left meanwhile
+        if not held.all():
+            works = [works[i] for i in np.flatnonzero(held).tolist()]
+            batch.let_go(held)
+        plan = self._planner.plan(batch.timers, works, self._clock.now_ms())
+        self._parked.park(batch.timers[plan.failed])
+        self._unserved.note(batch.admit(works, plan))
 
-    def _arm_what_follows(self, timers: Rows, claims: Rows, answers: Rows) -> None:
-        """Arm next occurrences, re-checks of buffered runs and early timers; send the rest where it belongs."""
-        verdict = answers["verdict"]
+    async def _renew_epochs(self, batch: ClaimBatch) -> None:
+        exhausted = self._tokens.exhausted()
+        if not exhausted:
+            return
+        if self.ownership is None:
+            self._holdings.adopt_all(await self._store.acquire(self._worker))
+            return
+        self.ownership.exhausted(exhausted)
+        used_up = np.isin(shards_of(batch.timers["job_id"]), exhausted)
+        self._parked.park(batch.timers[used_up])
+        batch.let_go(~used_up)
+
+    async def _ask(self, batch: ClaimBatch) -> None:
+        """Claim, and deal with the answers."""
+        timers, now_ms = batch.timers, self._clock.now_ms()
+        batch.claims["fence"] = fences = self._tokens.draw(timers["job_id"])
+        sent = Sent(lease_ms=now_ms + self._lease_length_ms, mono_ms=self._clock.monotonic_ms())
+        try:
+            answers = await self._store.claim(batch.claims, now_ms, sent.lease_ms)
+        except OutcomeUnknown:
+            self._note_unknown(timers, fences)
+            raise
+        batch.answered = True
+        self._tell(answers, sent)
+        self._arm_what_follows(batch, answers)
+        self._put_off(batch, answers)
+        batch.started = won = self._won(timers, answers)
+        await self._starter.start(timers, batch.specs, batch.works, answers, won, sent)
+
+    def _arm_what_follows(self, batch: ClaimBatch, answers: Rows) -> None:
+        """Arm next occurrences and re-checks of buffered runs."""
+        timers, next_ms, verdict = batch.timers, batch.claims["next_ms"], answers["verdict"]
         wrote_row = (
             (verdict == ClaimVerdict.WON) | (verdict == ClaimVerdict.SKIPPED) | (verdict == ClaimVerdict.BUFFERED)
         )
-        follows = wrote_row & (timers["gen"] > 0) & (claims["next_ms"] >= 0)
+        follows = wrote_row & (timers["gen"] > 0) & (next_ms >= 0)
         if follows.any():
             upcoming = timers[follows].copy()
-            upcoming["due_ms"] = upcoming["scheduled_ms"] = claims["next_ms"][follows]
-            self._arm(upcoming)
+            upcoming["due_ms"] = upcoming["scheduled_ms"] = next_ms[follows]
+            self._groups.arm(upcoming)
         buffered = verdict == ClaimVerdict.BUFFERED
         if buffered.any():
             again = timers[buffered].copy()
             again["due_ms"] = answers["lease_ms"][buffered]
             again["gen"] = np.where(again["gen"] > 0, -1, again["gen"] - 1)
-            self._arm(again)
+            self._groups.arm(again)
+
+    def _put_off(self, batch: ClaimBatch, answers: Rows) -> None:
+        """Timers that stay as they are: early ones, those of which nothing was learned, those that are lost."""
+        timers, verdict = batch.timers, answers["verdict"]
         early = verdict == ClaimVerdict.NOT_DUE
         if early.any():
-            self._arm(timers[early])
-        unresolved = (verdict == ClaimVerdict.UNRESOLVED) | (verdict == ClaimVerdict.DEPOSED)
+            by_ours = timers["due_ms"] <= self._clock.now_ms()
+            self._parked.park(timers[early & by_ours], NOT_DUE_PAUSE_MS)
+            self._groups.arm_again(timers[early & ~by_ours])
+        unresolved = verdict == ClaimVerdict.UNRESOLVED
         if unresolved.any():
+            self._tokens.rise_above(timers["job_id"][unresolved], answers["fence"][unresolved])
             self._parked.park(timers[unresolved])
+        deposed = verdict == ClaimVerdict.DEPOSED
+        if deposed.any():
+            self._lose(timers[deposed], batch.claims["fence"][deposed])
+
+    def _lose(self, timers: Rows, fences: Ints) -> None:
+        if self.ownership is None:
+            self._parked.park(timers)
+            return
+        shards = shards_of(timers["job_id"])
+        epochs = fences >> FENCE_SEQUENCE_BITS
+        self.ownership.lost(dict(zip(shards.tolist(), epochs.tolist(), strict=True)))
+        # A shard that was taken anew while the claim was under way is ours: the answer was about its old epoch.
+        ours = self._holdings.epochs[shards] != NOT_HELD
+        if ours.any():
+            self._ready.push_back(timers[ours])
 
     def _won(self, timers: Rows, answers: Rows) -> Bools:
         """Which rows are ours to start; runs that another token holds go to the reaper."""
@@ -201,13 +280,21 @@ class Claims:
             if fence in ours:
                 ours.discard(fence)  # the same timer may be in the batch twice: one token, one start
                 won[number] = True
-                continue
-            lease_ms = 0 if self._tokens.is_older(job_id, fence) else int(answers["lease_ms"][number])
-            self._reaper.watch(job_id, scheduled_ms, fence, lease_ms)
+            elif not self._runs_here(job_id, scheduled_ms, fence):
+                lease_ms, due_ms = int(answers["lease_ms"][number]), int(timers["due_ms"][number])
+                self._reaper.watch(job_id, scheduled_ms, fence, lease_ms, due_ms)
         if self._unknown:
             for key in _run_keys(timers):
                 self._unknown.pop(key, None)
         return won
+
+    def _runs_here(self, job_id: bytes, scheduled_ms: int, fence: int) -> bool:
+        """Whether that attempt is one of this process, whose lease is kept already."""
+        return any(
+            int(pool.inflight.rows["fence"][slot]) == fence
+            for pool in self._pools
+            for slot in pool.inflight.find(job_id, scheduled_ms)
+        )
 
     def _note_unknown(self, timers: Rows, fences: Ints) -> None:
         for key, fence in zip(_run_keys(timers), fences.tolist(), strict=False):
@@ -217,16 +304,6 @@ class Claims:
         counts = np.bincount(answers["verdict"], minlength=len(ClaimVerdict)).astype(np.int64)
         took_ms = self._clock.monotonic_ms() - sent.mono_ms
         self._events.emit(ClaimsAnswered(verdicts=counts, took_ms=took_ms))
-
-    def _release(self, timers: Rows) -> None:
-        """Give back the slots that were held for these timers."""
-        if not len(timers):
-            return
-        kinds, lanes = kinds_of(timers), timers["flags"] & FLAG_LANE_MASK
-        for kind, pool in enumerate(self._pools):
-            by_lane = np.bincount(lanes[kinds == kind], minlength=LANE_COUNT)
-            for lane in np.flatnonzero(by_lane):
-                pool.slots.release(int(lane), int(by_lane[lane]))
 
 
 def _run_keys(timers: Rows) -> list[tuple[bytes, int]]:

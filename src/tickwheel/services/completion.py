@@ -37,9 +37,11 @@ class Completions:
         events: EventSink,
         arm: Callable[[Rows], None],
         on_room: Callable[[], None],
+        on_given_up: Callable[[Rows], None],
     ) -> None:
         self._ledger, self._clock, self._events = ledger, clock, events
-        self._arm, self._on_room = arm, on_room
+        self._arm, self._on_room, self._on_given_up = arm, on_room, on_given_up
+        self._under_way: Rows = empty(COMPLETION)
         self._rows: list[Rows] = []
         self._notes: dict[int, AttemptNote] = {}
         self._works: list[Work | None] = []
@@ -56,6 +58,10 @@ class Completions:
     def full(self) -> bool:
         """Whether new attempts have to wait for commits."""
         return self.pending > PENDING_LIMIT
+
+    def rows(self) -> Rows:
+        """All ends that are not committed yet, as COMPLETION rows."""
+        return np.concatenate([self._under_way, *self._rows]) if self._rows else self._under_way
 
     def add(self, rows: Rows, notes: dict[int, AttemptNote], works: list[Work | None]) -> None:
         """Queue COMPLETION rows; `notes` by row number within `rows`. Loop thread only."""
@@ -89,6 +95,7 @@ class Completions:
         return taken, notes, works
 
     async def _commit(self, rows: Rows, notes: dict[int, AttemptNote], works: list[Work | None]) -> None:
+        self._under_way = rows
         for start in range(0, len(rows), BATCH_ROWS):
             end = min(start + BATCH_ROWS, len(rows))
             part = rows[start:end]
@@ -101,6 +108,7 @@ class Completions:
             self._events.emit(
                 AttemptsEnded(rows=part, applied=done.applied, notes=part_notes, works=works[start:end])
             )
+        self._under_way = empty(COMPLETION)
         self._on_room()
 
     async def _complete(self, rows: Rows, notes: dict[int, AttemptNote]) -> Completed:
@@ -111,6 +119,7 @@ class Completions:
                 self._events.emit(
                     LoopFailed(loop="completion", error=f"{type(error).__name__}: {error}", retry_in_ms=0)
                 )
+                self._on_given_up(rows)
                 return Completed(np.zeros(1, dtype=np.bool_), empty(TIMER))
         # Halves, until the row that cannot be written is alone: it is given up, and ends as lost with its lease.
         middle = len(rows) // 2

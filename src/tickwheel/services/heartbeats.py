@@ -20,6 +20,7 @@ from tickwheel.domain.columns import RENEWAL, Rows
 from tickwheel.ports.clock import Clock
 from tickwheel.ports.store import Ledger
 from tickwheel.services.attempts import Pool
+from tickwheel.services.ownership.unresolved import NEVER_MS
 from tickwheel.services.reaper import Reaper
 
 CHECK_MS: Final = 100
@@ -59,6 +60,7 @@ class Heartbeats:
             await self._clock.sleep_ms(CHECK_MS)
             for pool in self._pools:
                 self._stop_unleased(pool)
+                self._watch(pool.take_back())
 
     def _stop_unleased(self, pool: Pool) -> None:
         table = pool.inflight
@@ -67,11 +69,16 @@ class Heartbeats:
         lost = slots[(age_ms > self._stop_after_ms) & (table.rows["stopping"][slots] == 0)]
         if not len(lost):
             return
-        for slot in lost.tolist():
-            row = table.rows[slot]
-            lease_ms = int(row["lease_ms"])
-            self._reaper.watch(row["job_id"].tobytes(), int(row["scheduled_ms"]), int(row["fence"]), lease_ms)
+        self._watch(table.rows[lost])
         pool.abort(lost.tolist())
+
+    def _watch(self, rows: Rows) -> None:
+        """Attempts of this process that are renewed no more."""
+        for row in rows:
+            # "running" is written by the first renewal, which makes the row in `leases`
+            due_ms = NEVER_MS if row["running"] else int(row["due_ms"])
+            key = row["job_id"].tobytes(), int(row["scheduled_ms"])
+            self._reaper.watch(*key, int(row["fence"]), int(row["lease_ms"]), due_ms)
 
     async def _beat(self, pool: Pool) -> None:
         table = pool.inflight

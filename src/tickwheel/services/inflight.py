@@ -72,6 +72,11 @@ class InFlight:
         columns = (self.rows[name][slots].tolist() for name in ("job_id", "scheduled_ms", "fence"))
         return set(zip(*columns, strict=True))
 
+    def unleased(self) -> Rows:
+        """The attempts that were not renewed yet: no row in `leases` tells of them."""
+        rows: Rows = self.rows[self.active & (self.rows["running"] == 0)]
+        return rows
+
     def active_slots(self) -> npt.NDArray[np.intp]:
         """All slots in use."""
         return np.flatnonzero(self.active)

@@ -38,6 +38,10 @@ class ReadyRing:
         chunks = [chunk for ring in self._chunks for chunk in ring]
         return np.concatenate(chunks) if chunks else empty(TIMER)
 
+    def lowest_due_ms(self) -> int | None:
+        """The earliest due time of all that wait; None when nothing does. O(rows), some nanoseconds each."""
+        return min((int(chunk["due_ms"].min()) for ring in self._chunks for chunk in ring), default=None)
+
     def push(self, timers: Rows) -> None:
         """Queue TIMER rows, in due order among those pushed together."""
         if not len(timers):

@@ -5,9 +5,12 @@ in the store that nobody armed; without this it would fire only after the next s
 commits together with the timer of 11:00, but its answer is lost; the claim is repeated, finds the row of 10:00
 taken, and learns nothing about 11:00.
 
-A page of overdue timers is read every few seconds, from where the page before it ended, so that a mass of runs
-that wait for an absent handler costs little. Attempts in flight, parked timers and those that wait for a slot are
-left out; what is just being claimed is claimed twice, which is harmless.
+A page of overdue timers of the held shards is read every few seconds, from where the page before it ended, so that
+a mass of runs that wait for an absent handler costs little. Attempts in flight, parked timers, watched ones and
+those that wait for a slot are left out; what is just being claimed is claimed twice, which is harmless.
+
+A pass begins where the lowest timer is that is not resolved. Each complete pass renews the floors of the timers
+that nothing here serves: it has read all of them anew and sent them to be claimed.
 """
 
 from collections.abc import Callable, Sequence
@@ -20,8 +23,11 @@ from tickwheel.ports.clock import Clock
 from tickwheel.ports.store import TimerStore
 from tickwheel.services.attempts import Pool
 from tickwheel.services.host_gate import HostGate
+from tickwheel.services.ownership.groups import Groups
+from tickwheel.services.ownership.unresolved import Unserved
 from tickwheel.services.parked import Parked
 from tickwheel.services.ready import ReadyRing
+from tickwheel.services.reaper import Reaper
 
 CHECK_MS: Final = 5_000
 OVERDUE_MS: Final = 5_000
@@ -43,26 +49,50 @@ class SafetyNet:
         parked: Parked,
         gate: HostGate,
         pools: Sequence[Pool],
+        reaper: Reaper,
+        groups: Groups,
+        shards: Callable[[], Sequence[int] | None],
+        from_ms: Callable[[], int],
+        unserved: Unserved,
         clock: Clock,
         on_due: Callable[[], None],
     ) -> None:
         self._store, self._ready, self._parked, self._pools = store, ready, parked, pools
-        self._gate = gate
+        self._gate, self._reaper, self._groups, self._unserved = gate, reaper, groups, unserved
+        self._shards, self._begin_ms = shards, from_ms
         self._clock, self._on_due = clock, on_due
-        self._from_ms = 0
+        self._at_ms: int | None = None
 
     async def run(self) -> None:
         """Look for ever."""
         while True:
             await self._clock.sleep_ms(CHECK_MS)
-            if len(self._ready) <= BUSY_TIMERS and self._gate.held_count <= HELD_TIMERS:
+            if self._may_look():
                 await self.look()
+
+    def start_over(self) -> None:
+        """Begin a new pass with the next look."""
+        self._at_ms = None
+
+    def _may_look(self) -> bool:
+        quiet = len(self._ready) <= BUSY_TIMERS and self._gate.held_count <= HELD_TIMERS
+        return quiet and self._groups.settled  # what is still to be loaded is not lost
 
     async def look(self) -> None:
         """Read one page and put back what is not known."""
+        shards = self._shards()
+        if shards is not None and not shards:
+            return
         overdue_ms = self._clock.now_ms() - OVERDUE_MS
-        page = await self._store.load_timers(self._from_ms, overdue_ms, PAGE_TIMERS)
-        self._from_ms = int(page["due_ms"][-1]) + 1 if len(page) else 0
+        at_ms = self._begin_ms() if self._at_ms is None else self._at_ms
+        page = await self._store.load_timers(
+            at_ms, overdue_ms + 1, PAGE_TIMERS, *(() if shards is None else (shards,))
+        )
+        if not len(page):
+            self._unserved.end_pass()
+            self._at_ms = None
+            return
+        self._at_ms = int(page["due_ms"][-1]) + 1
         lost = page[self._unknown(page)]
         if len(lost):
             self._ready.push(lost)
@@ -75,6 +105,7 @@ class SafetyNet:
                 self._ready.rows(),
                 self._parked.rows(),
                 self._gate.rows(),
+                self._reaper.rows(),
                 *(pool.inflight.rows[pool.inflight.active] for pool in self._pools),
             )
             for job_id, scheduled_ms in zip(rows["job_id"].tolist(), rows["scheduled_ms"].tolist(), strict=True)

@@ -1,14 +1,19 @@
-"""One process's firing side, put together: it owns all shards, fires their timers and runs their attempts.
+"""One process's firing side, put together: it fires the timers of the shards it holds and runs their attempts.
 
-    store -> Slices -> wheel -> Ticker -> ready ring -> Claims -> Pools -> Completions -> store
-                 ^                                                              |
-                 +--------------- follow-up timers (retries) -------------------+
+    store -> Slices -+-> Groups -> wheel -> Ticker -> ready ring -> Claims -> Pools -> Completions -> store
+          -> Feed ---+      ^                                                              |
+                            +-------------- follow-up timers (retries) --------------------+
+
+A process that is alone on its store holds all shards from the start and needs no feed. In a cluster (`shards` is
+given) shards come and go through `intake`, whose other side is told to `join`; the feed brings what others insert,
+and the pairs say, each second, from where another node would go on.
 
 Everything in memory here can be lost at any moment; the store has it all.
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from typing import Final
 
 import msgspec
@@ -20,6 +25,7 @@ from tickwheel.domain.wheel import TimingWheel
 from tickwheel.ports.clock import Clock, Randomness
 from tickwheel.ports.events import EventSink
 from tickwheel.ports.executor import Executor, Work
+from tickwheel.ports.shards import ShardStore
 from tickwheel.ports.store import Store
 from tickwheel.services.alarm import wait_at_most
 from tickwheel.services.attempts import Pool
@@ -29,6 +35,14 @@ from tickwheel.services.clock_watch import ClockWatch
 from tickwheel.services.completion import Completions
 from tickwheel.services.heartbeats import Heartbeats, stop_after_ms
 from tickwheel.services.host_gate import HostGate
+from tickwheel.services.ownership.feed import Feed
+from tickwheel.services.ownership.groups import Groups
+from tickwheel.services.ownership.holdings import Holdings
+from tickwheel.services.ownership.intake import OwnershipSide
+from tickwheel.services.ownership.loading import Loading
+from tickwheel.services.ownership.pairs import Pairs
+from tickwheel.services.ownership.recent import RecentlyArmed
+from tickwheel.services.ownership.unresolved import Unresolved, Unserved
 from tickwheel.services.parked import Parked
 from tickwheel.services.plans import Planner
 from tickwheel.services.ready import ReadyRing
@@ -39,7 +53,6 @@ from tickwheel.services.starts import Starter
 from tickwheel.services.supervision import supervise
 from tickwheel.services.sweeper import Sweeper
 from tickwheel.services.ticker import Ticker
-from tickwheel.services.tokens import Tokens
 
 BuildExecutor = Callable[[Callable[[Sequence[int], Sequence[Outcome]], None]], Executor]
 DRAIN_MARGIN_MS: Final = 2_000
@@ -60,10 +73,14 @@ class SchedulerSettings(msgspec.Struct, frozen=True):
     webhook_host_limit: int = 64
     handler_slots: int = 512
     retention_ms: int = 7 * 86_400_000
+    feed_poll_ms: int = 75
 
 
 class Scheduler:
-    """Implements `ports.owner.Owner`. Built by `start`; `drain` ends it."""
+    """Implements `ports.owner.Owner`. Begun by `start`; `drain` ends it.
+
+    `holdings` are the shards held; `worker` is this process's name where it is alone on its store.
+    """
 
     def __init__(
         self,
@@ -75,17 +92,37 @@ class Scheduler:
         build_webhooks: BuildExecutor,
         build_handlers: BuildExecutor,
         serves: Callable[[Target], bool],
-        tokens: Tokens,
+        holdings: Holdings,
         worker: str,
         settings: SchedulerSettings,
+        shards: ShardStore | None = None,
+        is_leader: Callable[[], bool] = lambda: True,
         clock_behind_ms: Callable[[], int] = lambda: 0,
     ) -> None:
-        self._clock, self._events = clock, events
+        self._clock, self._events, self._settings = clock, events, settings
+        self.holdings, self._shards = holdings, shards
+        self._ownership: OwnershipSide | None = None
         self.wheel, self.ready = TimingWheel(clock.now_ms()), ReadyRing()
         self.parked = Parked(ready=self.ready, clock=clock)
         self.gate = HostGate(limit=settings.webhook_host_limit, ready=self.ready, clock=clock)
+        self._unserved = Unserved()
+        self._ticker = Ticker(
+            wheel=self.wheel, ready=self.ready, holdings=holdings, clock=clock, on_due=self._wake_claims
+        )
+        self._groups = Groups(
+            wheel=self.wheel,
+            recent=None if shards is None else RecentlyArmed(clock),
+            now_ms=clock.now_ms,
+            on_armed=self._ticker.wake,
+            on_new=self._wake_slices,
+        )
         self.completions = Completions(
-            ledger=store, clock=clock, events=events, arm=self.arm, on_room=self._wake_claims
+            ledger=store,
+            clock=clock,
+            events=events,
+            arm=self.arm,
+            on_room=self._wake_claims,
+            on_given_up=self._watch_given_up,
         )
         self.pools = [
             Pool(
@@ -103,51 +140,79 @@ class Scheduler:
                 (settings.handler_slots, build_handlers, _ignore),
             )
         ]
-        self._ticker = Ticker(wheel=self.wheel, ready=self.ready, clock=clock, on_due=self._wake_claims)
         self._slices = Slices(
             store=store,
-            wheel=self.wheel,
-            backlog=lambda: len(self.ready) + self.gate.held_count,
+            shards=shards,
+            groups=self._groups,
+            has_room=self._has_room,
             clock=clock,
             events=events,
-            on_armed=self._ticker.wake,
             window_ms=settings.window_ms,
-            armed_limit=settings.armed_limit,
         )
-        self._lease_ms = settings.lease_ms
         self._reaper = Reaper(
-            store=store, completions=self.completions, held=self._held, clock=clock, randomness=randomness
+            store=store,
+            completions=self.completions,
+            held=self._held,
+            shards=self._held_shards,
+            clock=clock,
+            randomness=randomness,
         )
         self._claims = Claims(
             store=store,
+            holdings=holdings,
+            groups=self._groups,
             ready=self.ready,
             parked=self.parked,
+            unserved=self._unserved,
             gate=self.gate,
             pools=self.pools,
             planner=Planner(events, serves, alive_since_ms=clock.now_ms()),
             starter=Starter(store=store, pools=self.pools, completions=self.completions, clock=clock),
             completions=self.completions,
             reaper=self._reaper,
-            tokens=tokens,
             worker=worker,
             clock=clock,
             events=events,
-            arm=self.arm,
             lease_length_ms=settings.lease_ms,
         )
         self._heartbeats = Heartbeats(
             ledger=store, pools=self.pools, reaper=self._reaper, clock=clock, lease_length_ms=settings.lease_ms
         )
-        self._sweeper = Sweeper(store=store, clock=clock, retention_ms=settings.retention_ms)
-        self._chain_check = ChainCheck(store=store, owner=self, clock=clock, events=events)
+        self._sweeper = Sweeper(store=store, clock=clock, retention_ms=settings.retention_ms, is_leader=is_leader)
+        self._chain_check = ChainCheck(store=store, owner=self, clock=clock, events=events, is_leader=is_leader)
+        self._unresolved = Unresolved(
+            bounds=(self.wheel.next_due_ms, self.ready.lowest_due_ms),
+            places=(
+                self.parked.rows,
+                self.gate.rows,
+                self._claims.rows,
+                *(pool.inflight.unleased for pool in self.pools),
+                self.completions.rows,
+                self._reaper.rows,
+            ),
+            floors=(lambda: self._unserved.floors,),
+        )
         self._safety_net = SafetyNet(
             store=store,
             ready=self.ready,
             parked=self.parked,
             gate=self.gate,
             pools=self.pools,
+            reaper=self._reaper,
+            groups=self._groups,
+            shards=self._held_shards,
+            from_ms=self._oldest_unresolved_ms,
+            unserved=self._unserved,
             clock=clock,
             on_due=self._wake_claims,
+        )
+        self.intake = Loading(
+            groups=self._groups,
+            claims=self._claims,
+            reaper=self._reaper,
+            unresolved=self._unresolved,
+            unserved=self._unserved,
+            on_adopted=self._safety_net.start_over,
         )
         self._clock_watch = ClockWatch(clock=clock, events=events, behind_ms=clock_behind_ms)
         self._loops: dict[str, asyncio.Task[None]] = {}
@@ -155,10 +220,15 @@ class Scheduler:
     @property
     def armed_until_ms(self) -> int:
         """The end of the loaded window."""
-        return self._slices.hi_ms
+        main = self._groups.main
+        return 0 if main is None else main.hi_ms
+
+    def join(self, ownership: OwnershipSide) -> None:
+        """In a cluster, before `start`: who decides about the shards."""
+        self._ownership = self._claims.ownership = ownership
 
     def arm(self, timers: Rows) -> None:
-        self._slices.arm(timers)
+        self._groups.arm(timers)
 
     def forget_work(self, job_id: bytes) -> None:
         """Nothing is kept: definitions are read with each claim batch, and their version is checked."""
@@ -171,7 +241,35 @@ class Scheduler:
 
     def start(self) -> None:
         """Begin all loops on the running event loop."""
-        for name, loop in (
+        for name, loop in (*self._own_loops(), *self._ownership_loops()):
+            running = supervise(name, loop, self._clock, self._events)
+            self._loops[name] = asyncio.create_task(running, name=f"tickwheel-{name}")
+
+    def _ownership_loops(self) -> Sequence[tuple[str, Callable[[], Awaitable[None]]]]:
+        if self._shards is None:
+            self.intake.adopt_all()
+            return ()
+        if self._ownership is None:
+            raise RuntimeError("a scheduler of a cluster is joined to an ownership side before it starts")
+        feed = Feed(
+            shards=self._shards,
+            groups=self._groups,
+            clock=self._clock,
+            on_session_lost=self._safety_net.start_over,
+            window_ms=self._settings.window_ms,
+            poll_ms=self._settings.feed_poll_ms,
+        )
+        pairs = Pairs(
+            shards=self._shards,
+            holdings=self.holdings,
+            intake=self.intake,
+            groups=self._groups,
+            clock=self._clock,
+        )
+        return (("feed", feed.run), ("pairs", partial(pairs.run, self._ownership)))
+
+    def _own_loops(self) -> Sequence[tuple[str, Callable[[], Awaitable[None]]]]:
+        return (
             ("slices", self._slices.run),
             ("ticker", self._ticker.run),
             ("claims", self._claims.run),
@@ -179,14 +277,12 @@ class Scheduler:
             ("heartbeats", self._heartbeats.run),
             ("lease guard", self._heartbeats.guard),
             ("reaper", self._reaper.run),
-            ("parked", self._run_parked),
+            ("parked", partial(self.parked.run, self._wake_claims)),
             ("sweeper", self._sweeper.run),
             ("chain check", self._chain_check.run),
             ("safety net", self._safety_net.run),
             ("clock watch", self._clock_watch.run),
-        ):
-            running = supervise(name, loop, self._clock, self._events)
-            self._loops[name] = asyncio.create_task(running, name=f"tickwheel-{name}")
+        )
 
     async def drain(self, grace_ms: int) -> None:
         """Stop claiming, let attempts end within `grace_ms`, hand the rest back, commit, stop the loops.
@@ -205,14 +301,32 @@ class Scheduler:
 
     def _held(self) -> set[tuple[bytes, int, int]]:
         """The attempts of this process that still hold their lease, by the monotonic clock."""
-        since_ms = self._clock.monotonic_ms() - stop_after_ms(self._lease_ms)
+        since_ms = self._clock.monotonic_ms() - stop_after_ms(self._settings.lease_ms)
         return {key for pool in self.pools for key in pool.inflight.held(since_ms)}
+
+    def _watch_given_up(self, ends: Rows) -> None:
+        """Ends that can't be written: their runs are lost with their leases."""
+        lease_ms = self._clock.now_ms() + self._settings.lease_ms
+        for end in ends:
+            if end["due_ms"] >= 0:
+                key = end["job_id"].tobytes(), int(end["scheduled_ms"])
+                self._reaper.watch(*key, int(end["fence"]), lease_ms, int(end["due_ms"]))
+
+    def _has_room(self) -> bool:
+        return len(self.wheel) + len(self.ready) + self.gate.held_count < self._settings.armed_limit
+
+    def _held_shards(self) -> Sequence[int] | None:
+        """None: all, for this process is alone on its store."""
+        return None if self._shards is None else self.holdings.shards()
+
+    def _oldest_unresolved_ms(self) -> int:
+        if self._shards is None:
+            return 0
+        acks = [pair.ack_ms for pair in self.intake.pairs(self.holdings.shards()).values()]
+        return min(acks, default=0)
+
+    def _wake_slices(self) -> None:
+        self._slices.wake()
 
     def _wake_claims(self) -> None:
         self._claims.wake()
-
-    async def _run_parked(self) -> None:
-        while True:
-            await self._clock.sleep_ms(500)
-            if self.parked.release_due():
-                self._claims.wake()

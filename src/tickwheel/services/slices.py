@@ -1,25 +1,28 @@
-"""Loads waiting timers from the store into the wheel, nearest first.
+"""Loads waiting timers from the store into the wheel: what is near first, then the past, then further ahead.
 
-The owner holds every timer due before `hi`. Timers that are committed later reach it through `arm`: those due
-before `hi` go into the wheel, the others wait in the store for their slice. `hi` is raised *before* a slice is
-read, so a timer that is committed while the read is under way comes with the slice, or through `arm`, or both;
-a timer armed twice is claimed twice, and the second claim finds it resolved. (The other order loses it: committed
-after the slice's snapshot, dropped by `arm` as beyond `hi`, never seen again.)
+The owner holds every timer due before `hi` (see `ownership.groups`); those due later wait in the store for their
+slice. `hi` is raised *before* a slice is read, so a timer that is committed while the read is under way comes with
+the slice, or through `arm`, or both; a timer armed twice is claimed twice, and the second claim finds it resolved.
+(The other order loses it: committed after the slice's snapshot, dropped by `arm` as beyond `hi`, never seen
+again.) A read that fails leaves its gap and is repeated.
 
-Memory is bounded: while `armed_limit` timers are armed or waiting for slots, `hi` stays where it is.
+One page is read at a time, of whatever is most urgent then: a shard that is taken over while an hour of others is
+being loaded fires within a page's time.
+
+Memory is bounded: while `armed_limit` timers are armed or waiting for slots, nothing is read and `hi` stays.
 """
 
 from collections.abc import Callable
 from typing import Final
 
 from tickwheel.domain.columns import Rows
-from tickwheel.domain.wheel import TimingWheel
 from tickwheel.ports.clock import Clock
 from tickwheel.ports.events import EventSink, TimersLoaded
+from tickwheel.ports.shards import ShardStore
 from tickwheel.ports.store import TimerStore
+from tickwheel.services.alarm import Alarm
+from tickwheel.services.ownership.groups import NEAR_MS, Gap, Groups, Rank, ShardGroup
 
-NEAR_MS: Final = 10_000
-"""The first slice: what is overdue and what comes next, so that a start fires on time at once."""
 PAGE_TIMERS: Final = 50_000
 CHECK_MS: Final = 1_000
 GROWTH: Final = 4
@@ -27,70 +30,91 @@ GROWTH: Final = 4
 
 
 class Slices:
-    """Keeps the wheel filled for the coming `window_ms`; calls `on_armed` after rows were armed."""
+    """Keeps the wheel filled for the coming `window_ms`. `shards` None: this process is alone on its store."""
 
     def __init__(
         self,
         *,
         store: TimerStore,
-        wheel: TimingWheel,
-        backlog: Callable[[], int],
+        shards: ShardStore | None,
+        groups: Groups,
+        has_room: Callable[[], bool],
         clock: Clock,
         events: EventSink,
-        on_armed: Callable[[], None],
         window_ms: int,
-        armed_limit: int,
     ) -> None:
-        self._store, self._wheel, self._backlog = store, wheel, backlog
-        self._clock, self._events, self._on_armed = clock, events, on_armed
-        self._window_ms, self._armed_limit = window_ms, armed_limit
+        self._store, self._shards, self._groups, self._has_room = store, shards, groups, has_room
+        self._clock, self._events, self._window_ms = clock, events, window_ms
         self._margin_ms = window_ms // 12
-        self._hi_ms = 0
-        self._read_to_ms = 0
         self._step_ms = NEAR_MS
+        self._alarm = Alarm(clock)
 
-    @property
-    def hi_ms(self) -> int:
-        """The end of what the wheel is responsible for."""
-        return self._hi_ms
-
-    def arm(self, timers: Rows) -> None:
-        """Committed timers: near ones into the wheel, the rest stay in the store until their slice."""
-        near = timers[timers["due_ms"] < self._hi_ms]
-        if len(near):
-            self._wheel.arm(near)
-            self._on_armed()
+    def wake(self) -> None:
+        """There is something new to read."""
+        self._alarm.ring()
 
     async def run(self) -> None:
-        """Load slices for ever."""
+        """Load for ever."""
         while True:
-            if self._has_room() and self._hi_ms - self._clock.now_ms() < self._window_ms - self._margin_ms:
-                await self.load_next()
-            elif self._read_to_ms < self._hi_ms and self._has_room():
-                await self._read_slice()
+            group = self._most_urgent() if self._has_room() else None
+            if group is None:
+                await self._alarm.sleep_ms(CHECK_MS)
             else:
-                await self._clock.sleep_ms(CHECK_MS)
+                await self._read(group)
 
-    async def load_next(self) -> None:
-        """Raise `hi` by one step and read what lies below it. A failed read is repeated from where it stopped."""
+    def _most_urgent(self) -> ShardGroup | None:
+        """The group to read for, after reaching further ahead where it is time to."""
+        for group in self._groups.all:
+            if group.read:
+                self._reach_further(group)
+        waiting = [group for group in self._groups.all if not group.read]
+        return min(waiting, key=_urgency, default=None)
+
+    def _reach_further(self, group: ShardGroup) -> None:
+        main = self._groups.main
+        if main is not None and group is not main:
+            self._groups.raise_hi(group, main.hi_ms)
+            return
         now_ms = self._clock.now_ms()
-        self._hi_ms = max(self._hi_ms, now_ms + min(self._step_ms, self._window_ms))
-        self._step_ms = min(self._step_ms * GROWTH, self._window_ms)
-        await self._read_slice()
+        if group.hi_ms - now_ms >= self._window_ms - self._margin_ms:
+            return
+        if self._groups.raise_hi(group, now_ms + min(self._step_ms, self._window_ms)):
+            self._step_ms = min(self._step_ms * GROWTH, self._window_ms)
 
-    async def _read_slice(self) -> None:
+    async def _read(self, group: ShardGroup) -> None:
+        """Read what is most urgent of the group until its gap is closed, there is no room, or others wait."""
+        if self._shards is not None and group.prev is None:
+            group.prev = await self._shards.take_snapshot()  # before the first slice
+        self._groups.begin(group)
+        gap = group.next_gap()
+        if gap is None:
+            return
         began_ms, count = self._clock.monotonic_ms(), 0
-        while self._read_to_ms < self._hi_ms and self._has_room():
-            page = await self._store.load_timers(self._read_to_ms, self._hi_ms, PAGE_TIMERS)
+        while gap.from_ms < gap.until_ms and self._is_next(group, gap):
+            page = await self._page(group, gap)
+            count += len(page)
             if len(page):
-                self._wheel.arm(page)
-                self._on_armed()
-                count += len(page)
-                self._read_to_ms = int(page["due_ms"][-1]) + 1
+                self._groups.arm_read(group, page)
+                gap.from_ms = int(page["due_ms"][-1]) + 1
             else:
-                self._read_to_ms = self._hi_ms
+                gap.from_ms = gap.until_ms
+        if gap.from_ms >= gap.until_ms and gap in group.gaps:
+            group.gaps.remove(gap)
         took_ms = self._clock.monotonic_ms() - began_ms
-        self._events.emit(TimersLoaded(count=count, until_ms=self._read_to_ms, took_ms=took_ms))
+        self._events.emit(TimersLoaded(count=count, until_ms=gap.from_ms, took_ms=took_ms))
 
-    def _has_room(self) -> bool:
-        return len(self._wheel) + self._backlog() < self._armed_limit
+    def _is_next(self, group: ShardGroup, gap: Gap) -> bool:
+        """Whether there is room, the group is still held, and nothing is more urgent."""
+        groups = self._groups.all
+        return self._has_room() and group in groups and gap.rank <= min(_urgency(other) for other in groups)
+
+    async def _page(self, group: ShardGroup, gap: Gap) -> Rows:
+        if self._shards is None:
+            return await self._store.load_timers(gap.from_ms, gap.until_ms, PAGE_TIMERS)
+        return await self._store.load_timers(gap.from_ms, gap.until_ms, PAGE_TIMERS, group.shards)
+
+
+def _urgency(group: ShardGroup) -> Rank:
+    if group.begins_ms is not None:
+        return Rank.NEAR
+    return min((gap.rank for gap in group.gaps), default=Rank.AHEAD)

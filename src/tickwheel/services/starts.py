@@ -56,9 +56,11 @@ class Starter:
         )
         late = answers["verdict"] != ClaimVerdict.WON  # of a claim whose answer was lost
         careful = changed | (won & (late | (answers["attempt"] >= allowed)))
-        self._start_rows(np.flatnonzero(won & ~careful), timers, specs, works, answers, sent)
-        if careful.any():
-            await self._start_carefully(np.flatnonzero(careful), timers, specs, works, answers, won, sent)
+        try:
+            self._start_rows(np.flatnonzero(won & ~careful), timers, specs, works, answers, sent)
+        finally:
+            if careful.any():
+                await self._start_carefully(np.flatnonzero(careful), timers, specs, works, answers, won, sent)
 
     def _start_rows(
         self,
@@ -69,21 +71,25 @@ class Starter:
         answers: Rows,
         sent: Sent,
     ) -> None:
-        kinds = kinds_of(timers[chosen])
+        kinds, failures = kinds_of(timers[chosen]), list[Exception]()
         for kind, pool in enumerate(self._pools):
             rows = chosen[kinds == kind]
             if not len(rows):
                 continue
             pairs = [(works[i], specs[i]) for i in rows.tolist()]
-            pool.start(
-                Won(
-                    timers=timers[rows],
-                    claimed=answers[rows],
-                    works=[work for work, _ in pairs if work is not None],
-                    specs=[spec for _, spec in pairs if spec is not None],
-                    sent=sent,
-                )
+            won = Won(
+                timers=timers[rows],
+                claimed=answers[rows],
+                works=[work for work, _ in pairs if work is not None],
+                specs=[spec for _, spec in pairs if spec is not None],
+                sent=sent,
             )
+            try:
+                pool.start(won)
+            except Exception as error:  # whatever it is, the other executor's attempts have to start
+                failures.append(error)
+        if failures:
+            raise failures[0]
 
     async def _start_carefully(
         self,

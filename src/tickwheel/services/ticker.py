@@ -6,6 +6,7 @@ from typing import Final
 from tickwheel.domain.wheel import TimingWheel
 from tickwheel.ports.clock import Clock
 from tickwheel.services.alarm import Alarm
+from tickwheel.services.ownership.holdings import Holdings
 from tickwheel.services.ready import ReadyRing
 
 LONGEST_SLEEP_MS: Final = 1_000
@@ -16,8 +17,17 @@ BATCH_TIMERS: Final = 20_000
 class Ticker:
     """Sleeps until the wheel has something to do; `wake` when something nearer was armed."""
 
-    def __init__(self, *, wheel: TimingWheel, ready: ReadyRing, clock: Clock, on_due: Callable[[], None]) -> None:
-        self._wheel, self._ready, self._clock, self._on_due = wheel, ready, clock, on_due
+    def __init__(
+        self,
+        *,
+        wheel: TimingWheel,
+        ready: ReadyRing,
+        holdings: Holdings,
+        clock: Clock,
+        on_due: Callable[[], None],
+    ) -> None:
+        self._wheel, self._ready, self._holdings = wheel, ready, holdings
+        self._clock, self._on_due = clock, on_due
         self._alarm = Alarm(clock)
         self._sleeping_until_ms = 0
 
@@ -33,7 +43,8 @@ class Ticker:
             now_ms = self._clock.now_ms()
             due = self._wheel.advance(now_ms, BATCH_TIMERS)
             if len(due):
-                self._ready.push(due)
+                held = self._holdings.holds(due["job_id"])  # what is in the wheel of lost shards is dropped here
+                self._ready.push(due if held.all() else due[held])
                 self._on_due()
             if len(due) == BATCH_TIMERS:
                 await self._clock.sleep_ms(0)

@@ -17,9 +17,9 @@ from tickwheel.ports.events import EventSink
 from tickwheel.ports.store import Store
 from tickwheel.services.dead_letters import DeadLetters
 from tickwheel.services.jobs import Jobs
+from tickwheel.services.ownership.holdings import Holdings
 from tickwheel.services.runs import Runs
 from tickwheel.services.scheduler import Scheduler, SchedulerSettings
-from tickwheel.services.tokens import Tokens
 from tickwheel.wiring.executors import handlers_of, serves, signing_keys_of, webhooks
 from tickwheel.wiring.gauges import add_gauges
 from tickwheel.wiring.stores import open_store, store_url
@@ -74,7 +74,7 @@ async def open_node(
     store = await open_store(store_url(settings), clock)
     try:
         worker = f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}"
-        tokens = Tokens(await store.acquire(worker))
+        holdings = Holdings(await store.acquire(worker))
         scheduler = Scheduler(
             store=store,
             clock=clock,
@@ -83,7 +83,7 @@ async def open_node(
             build_webhooks=webhooks(settings, clock, signing_keys),
             build_handlers=handlers_of(settings, clock, handlers),
             serves=serves(handlers),
-            tokens=tokens,
+            holdings=holdings,
             worker=worker,
             clock_behind_ms=clock.behind_ms,
             settings=SchedulerSettings(

@@ -7,8 +7,8 @@ from tickwheel.adapters.system import SystemClock, SystemRandomness
 from tickwheel.adapters.telemetry.fanout import Fanout
 from tickwheel.ports.executor import Executor, Report
 from tickwheel.ports.store import Store
+from tickwheel.services.ownership.holdings import Holdings
 from tickwheel.services.scheduler import Scheduler, SchedulerSettings
-from tickwheel.services.tokens import Tokens
 
 
 async def start_with_unlimited_credits(
@@ -24,7 +24,7 @@ async def start_with_unlimited_credits(
         build_webhooks=build_executor,
         build_handlers=build_executor,
         serves=lambda target: True,
-        tokens=Tokens(await store.acquire(worker)),
+        holdings=Holdings(await store.acquire(worker)),
         worker=worker,
         settings=SchedulerSettings(webhook_slots=slots, webhook_host_limit=slots, handler_slots=1),
     )

@@ -13,20 +13,33 @@ NOT_HELD = -1
 class Holdings:
     """Epochs by shard; `NOT_HELD` where another process (or nobody) owns it."""
 
-    def __init__(self) -> None:
+    def __init__(self, epochs: Ints | None = None) -> None:
+        """Nothing is held, or, for a process that is alone on its store, every shard under these epochs."""
         self.epochs: Ints = np.full(SHARD_COUNT, NOT_HELD, dtype=np.int64)
+        self._shards: tuple[int, ...] | None = None
+        if epochs is not None:
+            self.adopt_all(epochs)
 
     def adopt(self, shard: int, epoch: int) -> None:
         """The shard is ours under this epoch."""
         self.epochs[shard] = epoch
+        self._shards = None
+
+    def adopt_all(self, epochs: Ints) -> None:
+        """Every shard is ours, under these epochs by shard."""
+        self.epochs[:] = epochs
+        self._shards = None
 
     def drop(self, shards: Iterable[int]) -> None:
         """These are ours no more."""
         self.epochs[list(shards)] = NOT_HELD
+        self._shards = None
 
     def shards(self) -> Sequence[int]:
         """Those that are held, in order."""
-        return [int(shard) for shard in np.flatnonzero(self.epochs != NOT_HELD)]
+        if self._shards is None:
+            self._shards = tuple(np.flatnonzero(self.epochs != NOT_HELD).tolist())
+        return self._shards
 
     def holds(self, job_ids: Rows) -> Bools:
         """Per job id (`V16`), whether its shard is held."""

@@ -1,4 +1,4 @@
-"""What the side that decides about ownership asks of the side that loads and fires."""
+"""What the side that decides about ownership and the side that loads and fires ask of each other."""
 
 from collections.abc import Mapping, Sequence
 from typing import Protocol
@@ -23,4 +23,21 @@ class Intake(Protocol):
 
     def pairs(self, shards: Sequence[int]) -> Mapping[int, Pair]:
         """The pair of each shard that may be stored now; shards that have none yet are left out."""
+        ...
+
+
+class OwnershipSide(Protocol):
+    """What the firing side tells the one that decides. Loop thread only."""
+
+    @property
+    def incarnation(self) -> str:
+        """The name under which this process owns shards now."""
+        ...
+
+    def lost(self, found: Mapping[int, int]) -> None:
+        """The store refused a claim or a pair of these (shard -> epoch it was made under): they are gone."""
+        ...
+
+    def exhausted(self, shards: Sequence[int]) -> None:
+        """The tokens of these shards run out: they need a new epoch."""
         ...

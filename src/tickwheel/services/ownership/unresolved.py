@@ -1,0 +1,89 @@
+"""The lowest due time, per shard, of all timers that this process knows of and has not seen resolved.
+
+A timer is **resolved** only when a committed read or write has shown that nothing more can come of it: its run
+is terminal or paused, waits for a later timer, or is in flight *with a row in `leases`*, where anybody finds it
+once its lease is over. "Handed over", "claim sent" or "claim lost" are not enough. Example: a claim is won and
+the attempt begins; owner and worker are one machine, and it burns after five seconds. There is no lease row yet,
+nothing but the timer leads to the run: had the owner counted it as resolved, the next owner would never look at
+it.
+
+So this walks over every place where a timer may be, from the wheel to the uncommitted completions. Places that
+hold very many give one bound for all shards (a bound that is too low costs the next owner some reading, no
+more). The result may go back as well as forth: a timer that was committed late, long due, is unresolved like any
+other.
+
+Timers of handlers that nothing here runs are dropped from memory: the store has them, and there may be millions. A
+floor per shard stands for them, renewed whenever the safety net has read all overdue timers once more.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+import numpy as np
+
+from tickwheel.domain.columns import Ints, Rows
+from tickwheel.domain.ids import SHARD_COUNT, shards_of
+
+NEVER_MS: Final = (1 << 63) - 1
+
+
+def no_floors() -> Ints:
+    """By shard: nothing is unresolved."""
+    return np.full(SHARD_COUNT, NEVER_MS, dtype=np.int64)
+
+
+class Unserved:
+    """Floors for timers that were dropped because nothing here runs their target."""
+
+    def __init__(self) -> None:
+        self.floors: Ints = no_floors()
+        self._since_pass: Ints = no_floors()
+
+    def note(self, timers: Rows) -> None:
+        """These were dropped."""
+        if len(timers):
+            for floors in (self.floors, self._since_pass):
+                lower(floors, timers)
+
+    def end_pass(self) -> None:
+        """All overdue timers were read since the pass before ended: what is still unserved was noted meanwhile."""
+        self.floors, self._since_pass = self._since_pass, no_floors()
+
+    def forget(self, shards: Sequence[int]) -> None:
+        """These shards have left, or are loaded anew."""
+        for floors in (self.floors, self._since_pass):
+            floors[list(shards)] = NEVER_MS
+
+
+class Unresolved:
+    """Asks all places. `bounds` give one instant each (None: empty), `places` rows with `job_id` and `due_ms`."""
+
+    def __init__(
+        self,
+        *,
+        bounds: Sequence[Callable[[], int | None]],
+        places: Sequence[Callable[[], Rows]],
+        floors: Sequence[Callable[[], Ints]],
+    ) -> None:
+        self._bounds, self._places, self._floors = bounds, places, floors
+
+    def lowest_ms(self) -> Ints:
+        """By shard."""
+        lowest = no_floors()
+        for bound in self._bounds:
+            due_ms = bound()
+            if due_ms is not None:
+                np.minimum(lowest, due_ms, out=lowest)
+        for floors in self._floors:
+            np.minimum(lowest, floors(), out=lowest)
+        for place in self._places:
+            lower(lowest, place())
+        return lowest
+
+
+def lower(floors: Ints, timers: Rows) -> None:
+    """Bring the floors down to the due times of these rows; a negative one is not known and left out."""
+    if len(timers):
+        due_ms: Ints = timers["due_ms"].astype(np.int64)
+        due_ms[due_ms < 0] = NEVER_MS
+        np.minimum.at(floors, shards_of(timers["job_id"]), due_ms)
