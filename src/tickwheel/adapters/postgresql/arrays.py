@@ -89,7 +89,7 @@ def uuids(ids: Rows) -> Uuids:
 
 def uuids_of(ids: Sequence[bytes]) -> Uuids:
     """uuid[] of single ids."""
-    return uuids(np.frombuffer(b"".join(ids), "V16"))
+    return uuids(np.frombuffer(b"".join(ids), "V16") if ids else np.empty(0, "V16"))
 
 
 def texts(values: Sequence[str | None]) -> Texts:

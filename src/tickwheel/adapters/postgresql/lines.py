@@ -4,7 +4,7 @@ An operation is a function of a `Session`. The event loop hands it over and wait
 for the server without the interpreter's lock. Operations that were submitted as bulk while the threads were busy
 are merged, so that callers who wait at the same moment share one commit.
 
-**Nothing waits for ever.** A caller waits at most `CALL_SECONDS`. If its operation has not begun by then, it never
+**Nothing waits for ever.** A caller waits at most `call_seconds`. If its operation has not begun by then, it never
 does (`StoreUnavailable`); if it has, the connection is cut under it, and where it was writing, its outcome is
 unknown. So a server that hangs, or a network that swallows everything, costs each caller that time and no more.
 
@@ -74,8 +74,8 @@ class _Operation:
 class Lines:
     """`count` threads with a connection each, over one queue."""
 
-    def __init__(self, url: str, kind: SessionKind, count: int = 1) -> None:
-        self._url, self._kind = url, kind
+    def __init__(self, url: str, kind: SessionKind, count: int = 1, *, call_seconds: float = CALL_SECONDS) -> None:
+        self._url, self._kind, self._call_seconds = url, kind, call_seconds
         self._queue: SimpleQueue[_Operation | None] = SimpleQueue()
         self._closing = Event()
         self._sessions: set[Session] = set()
@@ -99,18 +99,23 @@ class Lines:
     async def _wait(self, operation: _Operation) -> Any:
         if self._closing.is_set():
             raise StoreUnavailable("the store is closed")
-        limit = operation.loop.call_later(CALL_SECONDS, operation.give_up)
+        limit = operation.loop.call_later(self._call_seconds, operation.give_up)
         self._queue.put(operation)
         try:
             return await operation.future
         finally:
             limit.cancel()
 
+    def end(self) -> None:
+        """Take nothing more; what is queued is still done."""
+        if not self._closing.is_set():
+            self._closing.set()
+            for _ in self._threads:
+                self._queue.put(None)
+
     def close(self) -> None:
         """Finish what is queued and close the connections. Blocks, a bounded time."""
-        self._closing.set()
-        for _ in self._threads:
-            self._queue.put(None)
+        self.end()
         for thread in self._threads:
             thread.join(CALL_SECONDS)
         for session in list(self._sessions):
@@ -148,7 +153,7 @@ class Lines:
                 following = self._queue.get_nowait()
             except Empty:
                 break
-            if following is None or following.bulk is not first.bulk:
+            if following is None or following.bulk != first.bulk:
                 self._queue.put(following)
                 break
             group.append(following)

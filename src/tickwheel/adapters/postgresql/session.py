@@ -54,8 +54,16 @@ WRITER_SETTINGS: Final = (
 CLAIMS: Final = SessionKind(
     "claims", (*WRITER_SETTINGS, b"SET statement_timeout = '1s'", b"SET lock_timeout = '900ms'")
 )
-COMPLETIONS: Final = SessionKind("completions", WRITER_SETTINGS)
-FEED: Final = SessionKind("feed", WRITER_SETTINGS)
+BY_INDEX: Final = (
+    b"SET enable_seqscan = off",
+    b"SET enable_bitmapscan = off",
+    b"SET enable_hashjoin = off",
+    b"SET enable_mergejoin = off",
+)
+"""For statements that look up each row of their batch by its key, whatever the statistics say of young tables."""
+COMPLETIONS: Final = SessionKind("completions", (*WRITER_SETTINGS, *BY_INDEX))
+FEED: Final = SessionKind("feed", (*WRITER_SETTINGS, b"SET enable_seqscan = off"))
+LOADS: Final = SessionKind("loads", (*WRITER_SETTINGS, *BY_INDEX))
 WRITER: Final = SessionKind("writer", WRITER_SETTINGS)
 READER: Final = SessionKind("reader", (), prepares=False)
 

@@ -1,0 +1,167 @@
+"""Completions and heartbeats: what the holder of a token may still write.
+
+Plain successes, nearly all there are, take one guarded UPDATE in autocommit. Everything else, and every success
+that met something else, is looked at under locks in a short transaction and decided row by row
+(`domain.completion_decisions`). All statements lock in the order of the ledger's key, so that none waits in a
+circle. An unknown outcome is harmless: the same statement again finds its rows as it wants them, or stale.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from tickwheel.adapters.postgresql.arrays import int2s, int4s, int8s, uuids
+from tickwheel.adapters.postgresql.batches import Bindings, bounds, decided, home_of, in_key_order, run_keys
+from tickwheel.adapters.postgresql.leaves import with_leaves
+from tickwheel.adapters.postgresql.session import Session
+from tickwheel.adapters.postgresql.statements import load_statements
+from tickwheel.domain.claim_decisions import NewTimer
+from tickwheel.domain.columns import TIMER, Bools, CompletionCause, Rows, empty
+from tickwheel.domain.completion_decisions import (
+    Burial,
+    CompletionDecisions,
+    CompletionWrites,
+    End,
+    Record,
+    Row,
+    WaitAgain,
+)
+from tickwheel.domain.ids import shards_of
+from tickwheel.domain.ledger_moves import LONG_MS, Completion
+from tickwheel.domain.outcome import OutcomeClass
+from tickwheel.domain.run import RunState
+from tickwheel.ports.store import AttemptNote, Completed
+
+SQL: Final = load_statements("complete")
+INSERT_TIMERS: Final = load_statements("claim")["insert_timers"]
+
+
+def complete(
+    session: Session, batch: Rows, notes: Mapping[int, AttemptNote], pin_ms: int | None = None
+) -> Completed:
+    """See `Ledger.complete`."""
+    applied: Bools = np.zeros(len(batch), dtype=np.bool_)
+    order = in_key_order(batch)
+    plain = _is_plain(batch, notes)
+    numbers = order[plain[order]]
+    if len(numbers):
+        applied[numbers] = _guarded(session, SQL["succeed"], success_bindings(batch[numbers], pin_ms))
+    numbers = order[~applied[order]]
+    if not len(numbers):
+        return Completed(applied, empty(TIMER))
+    part = {place: notes[number] for place, number in enumerate(numbers.tolist()) if number in notes}
+    ended = _complete_carefully(session, batch[numbers], part, pin_ms)
+    applied[numbers] = ended.applied
+    return Completed(applied, ended.follow_ups)
+
+
+def _is_plain(batch: Rows, notes: Mapping[int, AttemptNote]) -> Bools:
+    long = (batch["started_ms"] > 0) & (batch["finished_ms"] - batch["started_ms"] > LONG_MS)
+    clean = (batch["outcome"] == OutcomeClass.SUCCESS) & (batch["cause"] == CompletionCause.WORKER)
+    plain: Bools = (batch["state"] == RunState.SUCCEEDED) & clean & ~long
+    if notes:
+        plain[list(notes)] = False
+    return plain
+
+
+def _guarded(session: Session, statement: bytes, bindings: Bindings) -> Bools:
+    """Which rows a guarded statement wrote."""
+    [[count, numbers]] = session.write(statement, bindings)
+    written: Bools = np.full(bindings["total"], count == bindings["total"])
+    if numbers:
+        written[np.asarray(numbers) - 1] = True
+    return written
+
+
+def _key_bindings(batch: Rows) -> Bindings:
+    return {
+        "total": len(batch),
+        "shard": int2s(shards_of(batch["job_id"])),
+        "scheduled": int8s(batch["scheduled_ms"]),
+        "id": uuids(batch["job_id"]),
+        "fence": int8s(batch["fence"]),
+        **bounds("scheduled", batch["scheduled_ms"]),
+    }
+
+
+def success_bindings(batch: Rows, pin_ms: int | None) -> Bindings:
+    """The parameters of `succeed` for COMPLETION rows in key order."""
+    return {
+        **_key_bindings(batch),
+        "pin": pin_ms,
+        "lost": int4s(batch["lost_count"]),
+        "started": int8s(batch["started_ms"]),
+        "finished": int8s(batch["finished_ms"]),
+        "http": int2s(batch["http_status"]),
+    }
+
+
+def renewal_bindings(batch: Rows) -> Bindings:
+    """The parameters of `renew` for RENEWAL rows in key order."""
+    return {
+        **_key_bindings(batch),
+        "started": int8s(batch["started_ms"]),
+        "lease": int8s(batch["lease_ms"]),
+        "beat": int8s(batch["beat_ms"]),
+        "running": int2s(batch["mark_running"] != 0),
+    }
+
+
+def renew(session: Session, batch: Rows) -> Bools:
+    """See `Ledger.renew`."""
+    held: Bools = np.zeros(len(batch), dtype=np.bool_)
+    if len(batch):
+        order = in_key_order(batch)
+        held[order] = _guarded(session, SQL["renew"], renewal_bindings(batch[order]))
+    return held
+
+
+def _complete_carefully(
+    session: Session, batch: Rows, notes: Mapping[int, AttemptNote], pin_ms: int | None
+) -> Completed:
+    ends = [Completion(*values) for values in batch.tolist()]
+    words = {number: (note.error, note.excerpt) for number, note in notes.items()}
+    wanted: dict[str, list[int]] = {}
+
+    def decide() -> Completed:
+        with session.transaction():
+            [[now_ms]] = session.rows(SQL["clock"], {"pin": pin_ms})
+            decisions = CompletionDecisions(now_ms)
+            applied = decisions.decide(ends, _observe(session, ends), words)
+            writes = decisions.writes
+            wanted["timers"] = [max(wait.due_ms, now_ms) for wait in writes.waits]
+            wanted["attempts"] = [record.scheduled_ms for record in writes.records]
+            _write(session, writes, decisions.follow_ups, pin_ms)
+            return Completed(applied, decisions.follow_ups)
+
+    return with_leaves(session, decide, lambda: wanted, pin_ms)
+
+
+def _observe(session: Session, ends: Sequence[Completion]) -> dict[tuple[bytes, int], Row]:
+    keys = list(dict.fromkeys((end.job_id, end.scheduled_ms) for end in ends))
+    homes = [home_of(job_id) for job_id, _ in keys]
+    bindings = {**run_keys(keys), "homes": int4s(homes), "home_set": int4s(sorted(set(homes)))}
+    return {keys[row[0] - 1]: Row(*row[1:]) for row in session.rows(SQL["lock_runs"], bindings)}
+
+
+def _write(session: Session, writes: CompletionWrites, follow_ups: Rows, pin_ms: int | None) -> None:
+    ended = [(row.job_id, row.scheduled_ms) for row in writes.ends]
+    ended += [(row.job_id, row.scheduled_ms) for row in writes.waits]
+    _run(session, "record_attempts", writes.records, Record._fields)
+    _run(session, "end_runs", writes.ends, End._fields)
+    _run(session, "bury", writes.burials, Burial._fields)
+    _run(session, "wait_again", writes.waits, WaitAgain._fields)
+    _run(session, "drop_leases", ended, ("job_id", "scheduled_ms"))
+    if writes.waits:
+        lanes = {(row[1], row[2]): row[4] for row in follow_ups.tolist()}
+        timers = [
+            NewTimer(wait.job_id, wait.due_ms, wait.scheduled_ms, -wait.gen, lanes[wait.job_id, wait.scheduled_ms])
+            for wait in writes.waits
+        ]
+        session.run(INSERT_TIMERS, {**decided(timers, NewTimer._fields), "pin": pin_ms})
+
+
+def _run(session: Session, name: str, rows: Sequence[tuple[Any, ...]], fields: Sequence[str]) -> None:
+    if rows:
+        session.run(SQL[name], decided(rows, fields))

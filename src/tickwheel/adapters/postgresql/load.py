@@ -1,0 +1,115 @@
+"""Reads waiting timers, what is committed later, and what claims need of jobs.
+
+Timers come through COPY in binary form and become columns at once. A page of `load_timers` takes a bounded number
+of each shard's timers. Where a shard had more than that, whatever lies at or beyond its last row is incomplete;
+the page ends before the first such instant, so it always ends at a whole millisecond. Example: 4 per shard; shard
+1 gave dues 1 2 3 4 (there may be more), shard 2 gave 2 9: the page is 1 2 2 3. A tie longer than that is read
+whole.
+"""
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import numpy as np
+from psycopg import sql
+
+from tickwheel.adapters.postgresql.arrays import int4s, timers_from_copy, uuids_of
+from tickwheel.adapters.postgresql.batches import job_keys
+from tickwheel.adapters.postgresql.session import Session
+from tickwheel.adapters.postgresql.shard_rows import now_ms as read_clock
+from tickwheel.adapters.postgresql.statements import load_statements
+from tickwheel.domain.columns import FLAG_RECURRING, Ints, Rows
+from tickwheel.domain.ids import shards_of
+from tickwheel.domain.job import JobState
+from tickwheel.ports.store import WorkDefinition
+
+SQL: Final = load_statements("load")
+TIMERS: Final = sql.SQL(SQL["timers"].decode())
+ALL: Final = 1 << 62
+_SPARE: Final = 16
+
+
+def load_timers(
+    session: Session, from_ms: int, until_ms: int, limit: int, shards: Sequence[int], pin_ms: int | None
+) -> Rows:
+    """See `TimerStore.load_timers`."""
+    limit = max(1, limit)
+    now_ms = read_clock(session, pin_ms)
+    per_shard = 2 * -(-limit // max(1, len(shards))) + _SPARE
+    rows = _read(session, from_ms, until_ms, per_shard, shards, now_ms)
+    complete_ms = _complete_until(rows, per_shard)
+    if complete_ms is not None:
+        part = rows[rows["due_ms"] < complete_ms]
+        rows = part if len(part) else _read(session, complete_ms, complete_ms + 1, ALL, shards, now_ms)
+    rows = _ordered(rows)
+    if len(rows) > limit:
+        rows = rows[: int(rows["due_ms"].searchsorted(rows["due_ms"][limit - 1], "right"))]
+    return rows
+
+
+def _read(
+    session: Session, from_ms: int, until_ms: int, per_shard: int, shards: Sequence[int], now_ms: int
+) -> Rows:
+    return timers_from_copy(
+        session.copy_out(
+            TIMERS.format(
+                shards=sql.Literal(list(shards)),
+                from_ms=sql.Literal(from_ms),
+                until_ms=sql.Literal(until_ms),
+                now_ms=sql.Literal(now_ms),
+                per_shard=sql.Literal(per_shard),
+            )
+        )
+    )
+
+
+def _complete_until(rows: Rows, per_shard: int) -> int | None:
+    """The first instant that may lack rows; None: nothing is lacking."""
+    if not len(rows):
+        return None
+    shards = shards_of(rows["job_id"])
+    full = np.bincount(shards) >= per_shard
+    if not full.any():
+        return None
+    lasts: Ints = np.full(len(full), np.iinfo(np.int64).min)
+    np.maximum.at(lasts, shards, rows["due_ms"])
+    return int(lasts[full].min())
+
+
+def _ordered(rows: Rows) -> Rows:
+    """In the total order of timers: due, job id, instant, gen."""
+    ids = np.ascontiguousarray(rows["job_id"]).view(">u8").reshape(-1, 2)
+    order = np.lexsort((rows["gen"], rows["scheduled_ms"], ids[:, 1], ids[:, 0], rows["due_ms"]))
+    return rows[order]
+
+
+def load_work(session: Session, job_ids: Sequence[bytes]) -> list[WorkDefinition | None]:
+    """In the order given; None where there is no such job."""
+    if not job_ids:
+        return []
+    found = {row[0].bytes: row[1:] for row in session.rows(SQL["work"], job_keys(list(dict.fromkeys(job_ids))))}
+    recurring = [(job_id, row[3]) for job_id, row in found.items() if row[8] & FLAG_RECURRING]
+    taken: dict[bytes, tuple[int, ...]] = {}
+    if recurring:
+        bindings = {
+            "ids": uuids_of([job_id for job_id, _ in recurring]),
+            "versions": int4s([version for _, version in recurring]),
+        }
+        taken = {job_id.bytes: tuple(instants) for job_id, instants in session.rows(SQL["taken"], bindings)}
+    works = {job_id: _work(row, taken.get(job_id, ())) for job_id, row in found.items()}
+    return [works.get(job_id) for job_id in job_ids]
+
+
+def _work(row: Sequence[Any], taken_ms: tuple[int, ...]) -> WorkDefinition:
+    tenant_id, name, state, version, spec, payload, idempotency_key, effective_ms, _ = row
+    return WorkDefinition(
+        tenant_id=tenant_id,
+        name=name,
+        state=JobState(state),
+        version=version,
+        spec=spec.encode(),
+        payload=payload,
+        idempotency_key=idempotency_key,
+        effective_ms=effective_ms,
+        taken_ms=taken_ms,
+    )
