@@ -94,13 +94,14 @@ class _Needs:
     """The instants that a change writes to, should a leaf be missing."""
 
     def __init__(self) -> None:
-        self.values: dict[str, set[int]] = {"timers": set(), "runs": set(), "jobs": set()}
+        self.values: dict[str, set[int]] = {"timers": set(), "runs": set(), "attempts": set(), "jobs": set()}
         self.now_ms = 0
 
     def note(self, change: Change, moment: Moment) -> Change:
         """Remember what the change writes; gives it back."""
         self.now_ms = moment.now_ms
-        self.values["runs"].update(write.scheduled_ms for write in change.runs)
+        for table in ("runs", "attempts"):
+            self.values[table].update(write.scheduled_ms for write in change.runs)
         due = [write.follow_up_ms for write in change.runs if write.follow_up_ms is not None]
         due += [] if change.timer is None else [change.timer.due_ms]
         self.values["timers"].update(max(due_ms, moment.now_ms) for due_ms in due)
@@ -114,7 +115,7 @@ class _Needs:
     def make(self, connection: psycopg.Connection[tuple[object, ...]]) -> None:
         """Make the leaves that are missing. What was dropped is opened again for a run that a person asks for."""
         for table, values in self.values.items():
-            make_leaves(connection, table, values, self.now_ms)
+            make_leaves(connection, table, values, self.now_ms, reopen=table in ("runs", "attempts"))
 
 
 def _until_settled(session: Session, change: Callable[[_Needs], T]) -> T:

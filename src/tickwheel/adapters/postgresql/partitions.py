@@ -78,10 +78,14 @@ def list_leaves(connection: Connection, table: str) -> list[Leaf]:
     return sorted(leaves)
 
 
-def make_leaves(connection: Connection, table: str, values: Iterable[int], now_ms: int) -> list[Leaf]:
+def make_leaves(
+    connection: Connection, table: str, values: Iterable[int], now_ms: int, *, reopen: bool = False
+) -> list[Leaf]:
     """Make the leaves that these instants (homes for jobs) need and that do not exist; gives those made.
 
     In a transaction of its own. Raises `Sealed`, and makes nothing, if one of them lies in what was dropped.
+    `reopen` makes it all the same: for ledger rows that a person's change asks for (a monthly job that is resumed
+    after a long pause runs the occurrence that it missed). No timer of that time is left, so nothing fires twice.
     """
     wanted = sorted(set(values))
     made: list[Leaf] = []
@@ -95,12 +99,13 @@ def make_leaves(connection: Connection, table: str, values: Iterable[int], now_m
         leaf_ms, sealed = meta
         leaves = list_leaves(connection, table)
         for value in wanted:
-            if value < sealed and not (table == "jobs" and value == RECURRING_HOME):
+            if value < sealed and not reopen and not (table == "jobs" and value == RECURRING_HOME):
                 raise Sealed(f"{table} before {sealed} were dropped, so nothing is stored at {value} any more")
             place = bisect_right(leaves, (value, _LAST)) - 1
             if place >= 0 and leaves[place].end > value:
                 continue
-            leaf = _fit(table, _usual(table, value, leaf_ms, now_ms), leaves, place, sealed)
+            bound = 0 if reopen else sealed
+            leaf = _fit(table, _usual(table, value, leaf_ms, now_ms), leaves, place, bound)
             _create(connection, table, leaf)
             leaves.insert(place + 1, leaf)
             made.append(leaf)

@@ -10,11 +10,13 @@ Connections of a process, each with a thread of its own (see `lines`):
 | loads | slices, definitions, what expired | yes |
 | writers | new jobs, changes | yes |
 | readers | everything that people read | no: a pooler in transaction mode will do |
+| upkeep | room ahead, retention, export: opened for each turn | yes |
 """
 
 import asyncio
 from collections.abc import Mapping, Sequence
 from functools import partial
+from pathlib import Path
 
 import psycopg
 
@@ -33,6 +35,8 @@ from tickwheel.adapters.postgresql import (
     views,
 )
 from tickwheel.adapters.postgresql.errors import translate
+from tickwheel.adapters.postgresql.history import History, open_history
+from tickwheel.adapters.postgresql.ledger_retention import Straggler
 from tickwheel.adapters.postgresql.lines import Lines
 from tickwheel.adapters.postgresql.migrate import pending_migrations
 from tickwheel.adapters.postgresql.session import (
@@ -45,6 +49,7 @@ from tickwheel.adapters.postgresql.session import (
     Session,
     connect,
 )
+from tickwheel.adapters.postgresql.upkeep import Upkeep
 from tickwheel.domain.columns import CLAIMED, TIMER, Bools, Ints, Rows, empty
 from tickwheel.domain.errors import ConfigError, FieldProblem
 from tickwheel.domain.ids import SHARD_COUNT
@@ -76,11 +81,17 @@ ALL_SHARDS = range(SHARD_COUNT)
 
 
 async def open_postgresql_store(
-    url: str, clock: Clock, *, reader_url: str | None = None, pinned_clock: Clock | None = None
+    url: str,
+    clock: Clock,
+    *,
+    reader_url: str | None = None,
+    pinned_clock: Clock | None = None,
+    history: Path | None = None,
 ) -> "PostgresqlStore":
     """Open a database whose schema is up to date; `reader_url` may lead through a pooler in transaction mode.
 
-    `clock` is this process's. `pinned_clock` takes the place of the server's clock in every statement (tests).
+    `clock` is this process's. With a `history` folder, the ledger is written there before it is dropped.
+    `pinned_clock` takes the place of the server's clock in every statement (tests).
     Raises `ConfigError` when the schema is not what this program needs, `StoreUnavailable` when the server can't
     be reached.
     """
@@ -96,14 +107,21 @@ async def open_postgresql_store(
             raise translate(error) from error
 
     await asyncio.get_running_loop().run_in_executor(None, look)
-    return PostgresqlStore(url, clock, reader_url=reader_url, pinned_clock=pinned_clock)
+    written = None if history is None else open_history(history)
+    return PostgresqlStore(url, clock, reader_url=reader_url, pinned_clock=pinned_clock, history=written)
 
 
 class PostgresqlStore:
     """Implements `ports.store.Store` and `ports.shards.ShardStore`; made by `open_postgresql_store`."""
 
     def __init__(
-        self, url: str, clock: Clock, *, reader_url: str | None = None, pinned_clock: Clock | None = None
+        self,
+        url: str,
+        clock: Clock,
+        *,
+        reader_url: str | None = None,
+        pinned_clock: Clock | None = None,
+        history: History | None = None,
     ) -> None:
         self._clock, self._pinned = clock, pinned_clock
         self._incarnation = ""
@@ -114,6 +132,7 @@ class PostgresqlStore:
         self._loads = Lines(url, LOADS)
         self._writers = Lines(url, WRITER, WRITERS)
         self._readers = Lines(reader_url or url, READER, READERS)
+        self._upkeep = Upkeep(url, self._pin_ms, history)
 
     def _pin_ms(self) -> int | None:
         return None if self._pinned is None else self._pinned.now_ms()
@@ -213,11 +232,16 @@ class PostgresqlStore:
         return await self._readers.submit(dead.read_counts)
 
     async def maintain(self, now_ms: int) -> None:
-        """Leaves are made when they are asked for; see `partitions`."""
+        """Leaves for the next two months by the server's clock; others are made when a row asks for them."""
+        await self._upkeep.maintain()
 
     async def sweep(self, now_ms: int, retention_ms: int) -> int:
-        """Nothing yet."""
-        return 0
+        """Drops whole leaves, so what is deleted is up to a day older than the retention. May take minutes."""
+        return await self._upkeep.sweep(retention_ms)
+
+    def stragglers(self) -> Sequence[Straggler]:
+        """Leaves that the last sweep of this process had to leave though their time is over, and why."""
+        return self._upkeep.stragglers()
 
     async def check(self) -> None:
         await self._writers.submit(dead.prove_writable, writes=True)
@@ -277,3 +301,4 @@ class PostgresqlStore:
             each.end()
         for each in lines:
             each.close()
+        self._upkeep.close()

@@ -15,10 +15,12 @@ CREATE TABLE tickwheel.leaf_marks (
   system_id text NOT NULL                          -- transaction ids of another database cluster mean nothing here
 );
 
--- Leaves that were taken out of their table, and the file that holds them, once there is one.
+-- Leaves that were, or are about to be, taken out of their table, and what the file holds, once there is one.
 CREATE TABLE tickwheel.history_files (
-  piece      text PRIMARY KEY,                     -- name of the detached table, and of the file without its ending
+  piece      text PRIMARY KEY,                     -- name of the detached table; the file's name is made of it
   leaf       text NOT NULL,
+  range_start int8 NOT NULL,                       -- of the leaf: instants, or days for jobs
+  range_end  int8 NOT NULL,
   row_count  int8,                                 -- NULL: not exported yet
   checksum   text,
   written_ms int8,
