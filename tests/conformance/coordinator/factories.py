@@ -10,11 +10,14 @@ from itertools import count
 from tickwheel.adapters.consul import open_consul_coordinator
 from tickwheel.adapters.etcd import open_etcd_coordinator
 from tickwheel.adapters.memory.coordinator import MemoryCoordinator
+from tickwheel.adapters.postgresql.coordinator import PostgresCoordinator
+from tickwheel.adapters.postgresql.migrate import migrate
 from tickwheel.ports.coordinator import Coordinator
 from tickwheel.testing.virtual_clock import VirtualClock
 
 from ...servers.etcd import shared_etcd  # noqa: TID252 - tests are not installed, so they have no absolute name
 from ...servers.fake_consul import FakeConsul  # noqa: TID252 - as above
+from ...servers.postgresql_databases import copied_database, shared_server  # noqa: TID252 - as above
 
 LAPSE_MS = 2_000
 _numbers = count(1)
@@ -41,8 +44,20 @@ async def etcd(clock: VirtualClock) -> AsyncIterator[Coordinator]:
         yield opened
 
 
+@asynccontextmanager
+async def postgresql(clock: VirtualClock) -> AsyncIterator[Coordinator]:
+    url = shared_server().url(copied_database("migrated", _migrated))
+    async with aclosing(PostgresCoordinator(url, lapse_ms=LAPSE_MS, pinned_clock=clock)) as opened:
+        yield opened
+
+
+def _migrated(url: str) -> None:
+    migrate(url)
+
+
 BACKENDS: dict[str, Callable[[VirtualClock], AbstractAsyncContextManager[Coordinator]]] = {
     "etcd": etcd,
     "fake consul": fake_consul,
     "memory": memory,
+    "postgresql": postgresql,
 }
