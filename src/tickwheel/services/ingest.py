@@ -4,7 +4,7 @@ A key is decided by the store in the transaction of the insert, so of two reques
 other is answered with the created job, and a request whose commit failed leaves no trace of its key.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 import msgspec
@@ -42,6 +42,14 @@ class IdempotencyKeyMismatch(TickwheelError):
     code = "idempotency_key_mismatch"
 
 
+_EVERY_SHARD: Final = tuple(range(SHARD_COUNT))
+
+
+def every_shard() -> Sequence[int]:
+    """What a process holds that is alone on its store."""
+    return _EVERY_SHARD
+
+
 ITEMS_A_TURN: Final = 500
 """After so many items of a batch, whatever is due goes first: parsing ten thousand takes a tenth of a second."""
 
@@ -49,14 +57,26 @@ ITEMS_A_TURN: Final = 500
 class Ingest:
     """Inserts jobs in batches, each batch one durable commit."""
 
-    def __init__(self, store: Store, owner: Owner, clock: Clock, randomness: Randomness) -> None:
+    def __init__(
+        self,
+        store: Store,
+        owner: Owner,
+        clock: Clock,
+        randomness: Randomness,
+        held_shards: Callable[[], Sequence[int]],
+    ) -> None:
         self._store, self._owner, self._clock, self._randomness = store, owner, clock, randomness
-        self._shard = int.from_bytes(randomness.random_bytes(2), "big") % SHARD_COUNT
+        self._held_shards = held_shards
+        self._turn = int.from_bytes(randomness.random_bytes(2), "big")
 
     def next_shard(self) -> int:
-        """Shards in turn: a batch spreads evenly."""
-        self._shard = (self._shard + 1) % SHARD_COUNT
-        return self._shard
+        """A shard that this process holds, so that near jobs are armed with no hop; any if it holds none.
+
+        They are taken in turn: a batch spreads evenly.
+        """
+        shards = self._held_shards() or every_shard()
+        self._turn += 1
+        return shards[self._turn % len(shards)]
 
     def new_job(self, request: JobRequest, now_ms: int, *, named: bool = False) -> NewJob:
         """The job to insert for one request. Raises `InvalidRequest`."""

@@ -31,7 +31,7 @@ from tickwheel.services.changes.end import cancel, delete
 from tickwheel.services.changes.hold import pause, resume
 from tickwheel.services.changes.named import replace_named
 from tickwheel.services.changes.taken import Taken, knowing_taken
-from tickwheel.services.ingest import ITEMS_A_TURN, Created, Ingest, with_key
+from tickwheel.services.ingest import ITEMS_A_TURN, Created, Ingest, every_shard, with_key
 
 __all__ = ["Created", "Jobs", "Put", "PutOutcome"]
 
@@ -63,9 +63,16 @@ class Jobs:
     `StoreUnavailable` and `OutcomeUnknown`.
     """
 
-    def __init__(self, store: Store, owner: Owner, clock: Clock, randomness: Randomness) -> None:
+    def __init__(
+        self,
+        store: Store,
+        owner: Owner,
+        clock: Clock,
+        randomness: Randomness,
+        held_shards: Callable[[], Sequence[int]] = every_shard,
+    ) -> None:
         self._store, self._clock = store, clock
-        self._ingest = Ingest(store, owner, clock, randomness)
+        self._ingest = Ingest(store, owner, clock, randomness, held_shards)
         self._aftermath = Aftermath(owner)
 
     async def create(self, request: JobRequest, idempotency_key_header: str | None = None) -> Created:
