@@ -58,7 +58,7 @@ def test_roles_that_could_do_nothing_are_refused_with_the_remedy(roles: tuple[st
         {"roles": ("api",)},
         {"coordinator": "etcd://h:2379"},
         {"history": "old"},
-        {"advertise": "10.0.0.1"},
+        {"advertise": "localhost"},
         {"cluster": "a"},
     ],
 )
@@ -68,6 +68,17 @@ def test_what_needs_a_cluster_is_refused_on_an_embedded_store(flags: dict[str, A
     (message,) = refusal(**given).values()
     assert "--store postgresql://" in message
     load(**(flags | {"store": STORE}))
+
+
+def test_a_raw_at_sign_in_a_password_is_refused_because_drivers_would_show_half_of_it() -> None:
+    message = refusal(store="postgresql://app:sec@ret@db/jobs")["--store"]
+    assert "%40" in message
+    assert "ret" not in message.replace("written", "")
+
+
+def test_an_address_for_others_on_a_node_that_only_listens_on_loopback_is_refused() -> None:
+    assert "--host" in refusal(store=STORE, advertise="10.0.0.1")["--advertise"]
+    load(store=STORE, advertise="10.0.0.1", host="0.0.0.0")
 
 
 def test_wrong_schemes_are_refused_without_showing_the_rest() -> None:

@@ -6,7 +6,14 @@ from ipaddress import ip_network
 from typing import Final, TypeAlias
 from urllib.parse import urlsplit
 
-from tickwheel.config.settings import ALL_ROLES, CLUSTER_SCHEMES, DEFAULT_CLUSTER, Role, Settings
+from tickwheel.config.settings import (
+    ALL_ROLES,
+    CLUSTER_SCHEMES,
+    DEFAULT_CLUSTER,
+    LOOPBACK_HOSTS,
+    Role,
+    Settings,
+)
 from tickwheel.domain.errors import FieldProblem
 
 SHORTEST_TOKEN_CHARS: Final = 16
@@ -31,6 +38,8 @@ def check_together(settings: Settings, origin: Mapping[str, str], problems: list
     _check_tokens(settings, wrong)
     _check_store(settings, wrong)
     _check_roles(settings, wrong)
+    if settings.advertise and settings.loopback_only and settings.advertise not in LOOPBACK_HOSTS:
+        wrong("advertise", "others can't reach a node that listens on loopback only; give --host too")
     if settings.store.partition(":")[0] in ("", *EMBEDDED_SCHEMES):
         _check_alone(settings, wrong)
 
@@ -71,6 +80,8 @@ def _check_store(settings: Settings, wrong: Wrong) -> None:
             wrong(name, f"must start with {known} or {schemes[-1]}:, not {shown}")
     if settings.clustered and not _has_authority(settings.store):
         wrong("store", "must look like postgresql://USER@HOST:PORT/DATABASE")
+    elif settings.clustered and settings.store.partition("?")[0].count("@") > 1:
+        wrong("store", "has more than one @: one in a user or password is written %40, a slash %2F")
 
 
 def _has_authority(url: str) -> bool:

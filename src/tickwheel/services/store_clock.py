@@ -133,8 +133,15 @@ def _contradict(one: Sample, other: Sample) -> bool:
 class StoreClockWatch:
     """The loop that asks the store, and tells when the machine's clock has drifted from it."""
 
-    def __init__(self, *, clock: StoreClock, store: TellsTime, events: EventSink) -> None:
-        self._clock, self._store, self._events = clock, store, events
+    def __init__(
+        self,
+        *,
+        clock: StoreClock,
+        store: TellsTime,
+        events: EventSink,
+        on_asked: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._clock, self._store, self._events, self._on_asked = clock, store, events, on_asked
         self._told = False
 
     async def run(self) -> None:
@@ -143,6 +150,7 @@ class StoreClockWatch:
             await self._clock.sleep_ms(ASK_MS)
             await self._clock.ask(self._store)
             self.tell()
+            self._on_asked()
 
     def tell(self) -> None:
         """Emit an event when the difference has become large, or small again."""

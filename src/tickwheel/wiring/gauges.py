@@ -1,19 +1,23 @@
 """Gauges of `/metrics` that are read from their owners at each scrape."""
 
 from collections.abc import Callable
+from typing import TypeAlias
 
 from tickwheel.adapters.system import SystemClock
 from tickwheel.adapters.telemetry.metrics import GaugeReading, Metrics
 from tickwheel.domain.job import Lane
+from tickwheel.ports.clock import Clock
 from tickwheel.services.ready import KIND_HANDLER, KIND_WEBHOOK
 from tickwheel.services.scheduler import Scheduler
+from tickwheel.wiring.cluster import Cluster
 
+AddGauge: TypeAlias = Callable[[str, str, Callable[[], float]], None]
 KIND_NAMES = {KIND_WEBHOOK: "webhook", KIND_HANDLER: "handler"}
 
 
-def add_gauges(metrics: Metrics, scheduler: Scheduler, clock: SystemClock) -> None:
-    def gauge(name: str, text: str, read: Callable[[], float]) -> None:
-        metrics.add_gauge(lambda: GaugeReading(name=f"tickwheel_{name}", help=text, values={"": read()}))
+def add_gauges(metrics: Metrics, scheduler: Scheduler, clock: Clock) -> None:
+    """Those of the firing side."""
+    gauge = _adder(metrics)
 
     def backlog() -> GaugeReading:
         values = {
@@ -38,10 +42,32 @@ def add_gauges(metrics: Metrics, scheduler: Scheduler, clock: SystemClock) -> No
     gauge("parked_timers", "Due timers that are tried again after a pause.", lambda: len(scheduler.parked))
     gauge("uncommitted_completions", "Ended attempts not committed yet.", lambda: scheduler.completions.pending)
     gauge("oldest_due_seconds", "How long the oldest due timer has waited for a slot.", oldest_due_s)
-    gauge(
+    metrics.add_gauge(backlog)
+    metrics.add_gauge(in_flight)
+
+
+def add_clock_gauges(metrics: Metrics, clock: SystemClock) -> None:
+    """Of a node that goes by its machine's clock."""
+    _adder(metrics)(
         "clock_behind_seconds",
         "Wall clock behind the scheduler's clock (slewed away).",
         lambda: clock.behind_ms() / 1000,
     )
-    metrics.add_gauge(backlog)
-    metrics.add_gauge(in_flight)
+
+
+def add_cluster_gauges(metrics: Metrics, cluster: Cluster) -> None:
+    """Of a node that shares its store."""
+    gauge = _adder(metrics)
+    gauge(
+        "clock_difference_seconds",
+        "This machine's wall clock minus the database's.",
+        lambda: cluster.clock_difference_ms / 1000,
+    )
+    gauge("node_fit", "1 while this node may own shards.", lambda: float(not cluster.unfit_reason()))
+
+
+def _adder(metrics: Metrics) -> AddGauge:
+    def gauge(name: str, text: str, read: Callable[[], float]) -> None:
+        metrics.add_gauge(lambda: GaugeReading(name=f"tickwheel_{name}", help=text, values={"": read()}))
+
+    return gauge

@@ -1,9 +1,21 @@
-"""A running node from the settings: one process with its store, its firing side and its use cases."""
+"""A running node from the settings: one process with its store, its firing side and its use cases.
+
+Alone on an embedded store it holds all shards. On PostgreSQL it shares them with others (`cluster`), or, with the
+role api alone, it holds none and fires nothing.
+
+Order of the start: the store is admitted and its clock taken over, then the node becomes a member, then it takes
+shards. Order of the end (`drain`): shards are handed over while work goes on, attempts get the rest of the grace
+time, what ended is committed, and only then the node leaves.
+"""
 
 import os
 import secrets
 import socket
 from collections.abc import Callable
+from importlib.metadata import version
+from typing import Final
+
+import structlog
 
 from tickwheel.adapters.handlers.loading import load_handlers
 from tickwheel.adapters.handlers.registry import Handlers
@@ -12,48 +24,94 @@ from tickwheel.adapters.telemetry.console import Console
 from tickwheel.adapters.telemetry.fanout import Fanout
 from tickwheel.adapters.telemetry.logs import LogSink, configure_logs
 from tickwheel.adapters.telemetry.metrics import Metrics
-from tickwheel.config import Settings
+from tickwheel.config import Role, Settings
+from tickwheel.ports.clock import Clock
 from tickwheel.ports.events import EventSink
+from tickwheel.ports.owner import Owner
 from tickwheel.ports.store import Store
 from tickwheel.services.dead_letters import DeadLetters
 from tickwheel.services.jobs import Jobs
 from tickwheel.services.ownership.holdings import Holdings
 from tickwheel.services.runs import Runs
-from tickwheel.services.scheduler import Scheduler, SchedulerSettings
-from tickwheel.wiring.executors import handlers_of, serves, signing_keys_of, webhooks
-from tickwheel.wiring.gauges import add_gauges
+from tickwheel.services.scheduler import Scheduler
+from tickwheel.services.store_clock import StoreClock
+from tickwheel.wiring.cluster import Cluster
+from tickwheel.wiring.firing import build_scheduler
+from tickwheel.wiring.gauges import add_clock_gauges, add_cluster_gauges, add_gauges
+from tickwheel.wiring.nobody import Nobody
+from tickwheel.wiring.shared_store import open_shared_store
 from tickwheel.wiring.stores import open_store, store_url
+
+HAND_OVER_MS: Final = 5_000
+"""How long a node that stops tries to give its shards to the others; `leave` gives up what remains."""
 
 
 class Node:
-    """One process: the store, the firing side and the use cases. `start` begins firing, `stop` drains."""
+    """One process: the store, the firing side and the use cases."""
 
     def __init__(
         self,
         *,
         settings: Settings,
         store: Store,
-        scheduler: Scheduler,
-        clock: SystemClock,
-        randomness: SystemRandomness,
+        scheduler: Scheduler | None,
+        cluster: Cluster | None,
+        clock: Clock,
+        machine: SystemClock,
         metrics: Metrics,
         handlers: Handlers,
         worker: str,
     ) -> None:
-        self.settings, self.store, self.scheduler = settings, store, scheduler
-        self.clock, self.metrics, self.handlers, self.worker = clock, metrics, handlers, worker
-        self.jobs = Jobs(store=store, owner=scheduler, clock=clock, randomness=randomness)
-        self.runs = Runs(store=store, owner=scheduler, clock=clock)
-        self.dead_letters = DeadLetters(store=store, owner=scheduler, clock=clock)
+        self.settings, self.store, self.scheduler, self.cluster = settings, store, scheduler, cluster
+        self.clock, self.machine, self.metrics = clock, machine, metrics
+        self.handlers, self.worker = handlers, worker
+        owner: Owner = Nobody() if scheduler is None else scheduler
+        self.jobs = Jobs(store=store, owner=owner, clock=clock, randomness=SystemRandomness())
+        self.runs = Runs(store=store, owner=owner, clock=clock)
+        self.dead_letters = DeadLetters(store=store, owner=owner, clock=clock)
 
-    def start(self) -> None:
+    @property
+    def serves_api(self) -> bool:
+        """Whether the whole API is to be had here."""
+        return self.settings.has(Role.API)
+
+    @property
+    def in_flight_count(self) -> int:
+        """Attempts that run here."""
+        return 0 if self.scheduler is None else sum(len(pool.inflight) for pool in self.scheduler.pools)
+
+    def unfit_reason(self) -> str:
+        """Why this node should get no requests, or nothing."""
+        return "" if self.cluster is None else self.cluster.unfit_reason()
+
+    async def start(self) -> None:
         """Begin to fire."""
-        self.scheduler.start()
+        if self.cluster is not None:
+            await self.cluster.start()
+        if self.scheduler is not None:
+            self.scheduler.start()
+
+    async def drain(self) -> None:
+        """Hand everything over and let running work end, within the grace time."""
+        grace_ms = self.settings.grace_seconds * 1000
+        began_ms = self.clock.monotonic_ms()
+        if self.cluster is not None:
+            await self.cluster.hand_over(min(grace_ms, HAND_OVER_MS))
+        if self.scheduler is not None:
+            await self.scheduler.drain(max(0, began_ms + grace_ms - self.clock.monotonic_ms()))
+        if self.cluster is not None:
+            await self.cluster.leave()
+
+    async def aclose(self) -> None:
+        """Let go of the store, and of the coordinator if `drain` did not come to it."""
+        if self.cluster is not None:
+            await self.cluster.aclose()
+        await self.store.aclose()
 
     async def stop(self) -> None:
-        """Drain within the grace time, then close the store."""
-        await self.scheduler.drain(self.settings.grace_seconds * 1000)
-        await self.store.aclose()
+        """Drain, then close."""
+        await self.drain()
+        await self.aclose()
 
 
 async def open_node(
@@ -63,50 +121,92 @@ async def open_node(
 
     `write_line` gets one line per attempt (the console of `dev`). Raises `ConfigError` and `StoreUnavailable`.
     """
-    signing_keys = signing_keys_of(settings.webhook_secret)
     handlers = load_handlers(settings.app)
     configure_logs(log_format=settings.log_format, log_level=settings.log_level)
-    clock, randomness, metrics = SystemClock(), SystemRandomness(), Metrics()
+    machine, metrics = SystemClock(), Metrics()
+    clock = StoreClock(machine=machine, wall_ms=machine.wall_ms) if settings.clustered else machine
     sinks: list[EventSink] = [metrics, LogSink()]
     if write_line is not None:
         sinks.append(Console(write=write_line, clock=clock, colors=colors))
     events = Fanout(sinks)
-    store = await open_store(store_url(settings), clock)
-    try:
-        worker = f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}"
-        holdings = Holdings(await store.acquire(worker))
-        scheduler = Scheduler(
+    parts = _Parts(settings, machine, metrics, handlers, events)
+    return await (parts.alone(machine) if not isinstance(clock, StoreClock) else parts.in_cluster(clock))
+
+
+class _Parts:
+    """What both kinds of nodes are made of."""
+
+    def __init__(
+        self, settings: Settings, machine: SystemClock, metrics: Metrics, handlers: Handlers, events: EventSink
+    ) -> None:
+        self._settings, self._machine, self._metrics = settings, machine, metrics
+        self._handlers, self._events = handlers, events
+        self._worker = f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}"
+
+    async def alone(self, clock: SystemClock) -> Node:
+        """A node that holds all shards of its store."""
+        store = await open_store(store_url(self._settings), clock, auto_migrate=self._settings.auto_migrate)
+        try:
+            holdings = Holdings(await store.acquire(self._worker))
+            scheduler = build_scheduler(
+                self._settings,
+                store=store,
+                clock=clock,
+                events=self._events,
+                handlers=self._handlers,
+                holdings=holdings,
+                worker=self._worker,
+                clock_behind_ms=clock.behind_ms,
+            )
+        except BaseException:
+            await store.aclose()
+            raise
+        add_gauges(self._metrics, scheduler, clock)
+        add_clock_gauges(self._metrics, clock)
+        return self._node(store, scheduler, None, clock)
+
+    async def in_cluster(self, clock: StoreClock) -> Node:
+        """A node that shares its store with others."""
+        settings = self._settings
+        store, warnings = await open_shared_store(settings, clock)
+        try:
+            for warning in warnings:
+                structlog.get_logger().warning("store.unsafe", warning=warning)
+            await clock.synchronise(store)
+            clock.refuse_when_off()
+            cluster = Cluster(
+                settings, store=store, clock=clock, events=self._events, version=version("tickwheel")
+            )
+            scheduler = None
+            if settings.has(Role.SCHEDULER):
+                scheduler = build_scheduler(
+                    settings,
+                    store=store,
+                    clock=clock,
+                    events=self._events,
+                    handlers=self._handlers,
+                    holdings=cluster.holdings,
+                    worker=self._worker,
+                    shards=store,
+                    is_leader=cluster.is_leader,
+                )
+                cluster.join(scheduler)
+                add_gauges(self._metrics, scheduler, clock)
+        except BaseException:
+            await store.aclose()
+            raise
+        add_cluster_gauges(self._metrics, cluster)
+        return self._node(store, scheduler, cluster, clock)
+
+    def _node(self, store: Store, scheduler: Scheduler | None, cluster: Cluster | None, clock: Clock) -> Node:
+        return Node(
+            settings=self._settings,
             store=store,
+            scheduler=scheduler,
+            cluster=cluster,
             clock=clock,
-            randomness=randomness,
-            events=events,
-            build_webhooks=webhooks(settings, clock, signing_keys),
-            build_handlers=handlers_of(settings, clock, handlers),
-            serves=serves(handlers),
-            holdings=holdings,
-            worker=worker,
-            clock_behind_ms=clock.behind_ms,
-            settings=SchedulerSettings(
-                lease_ms=settings.lease_seconds * 1000,
-                window_ms=settings.window_seconds * 1000,
-                armed_limit=settings.armed_limit,
-                webhook_slots=settings.webhook_slots,
-                webhook_host_limit=settings.webhook_host_limit,
-                handler_slots=settings.handler_slots,
-                retention_ms=settings.retention_days * 86_400_000,
-            ),
+            machine=self._machine,
+            metrics=self._metrics,
+            handlers=self._handlers,
+            worker=self._worker,
         )
-    except BaseException:
-        await store.aclose()
-        raise
-    add_gauges(metrics, scheduler, clock)
-    return Node(
-        settings=settings,
-        store=store,
-        scheduler=scheduler,
-        clock=clock,
-        randomness=randomness,
-        metrics=metrics,
-        handlers=handlers,
-        worker=worker,
-    )

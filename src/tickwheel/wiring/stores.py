@@ -5,6 +5,7 @@ from pathlib import Path
 from tickwheel.adapters.memory.store import MemoryStore
 from tickwheel.config import Settings
 from tickwheel.domain.errors import ConfigError, FieldProblem
+from tickwheel.domain.redaction import redacted
 from tickwheel.ports.clock import Clock
 from tickwheel.ports.store import Store
 
@@ -14,14 +15,23 @@ def store_url(settings: Settings) -> str:
     return settings.store or f"sqlite:{settings.data}"
 
 
-async def open_store(url: str, clock: Clock) -> Store:
-    """The store that a URL names: `sqlite:FOLDER` (also `sqlite:///FOLDER`) or `memory:`."""
+def shown_store(settings: Settings) -> str:
+    """The same for people and logs, without a password."""
+    return redacted(store_url(settings))
+
+
+async def open_store(url: str, clock: Clock, *, auto_migrate: bool = True) -> Store:
+    """The embedded store that a URL names: `sqlite:FOLDER` (also `sqlite:///FOLDER`) or `memory:`."""
     scheme, _, rest = url.partition(":")
     if scheme == "memory":
         return MemoryStore(clock)
     if scheme == "sqlite":
         from tickwheel.adapters.sqlite import open_sqlite_store
 
+        pending = [] if auto_migrate else pending_migrations(url)
+        if pending:
+            message = f"is behind this program by {len(pending)} migration(s): run `tickwheel migrate`"
+            raise ConfigError([FieldProblem("store", message, "schema_behind")])
         return await open_sqlite_store(sqlite_path(rest), clock)
     raise ConfigError([FieldProblem(field="store", message=f"there is no store of kind {scheme!r}")])
 

@@ -71,10 +71,10 @@ async def throughput(store_url: str, count: int, bar: Progress) -> Figures:
     preloaded_per_s = await store_jobs(store_url, _overdue(count), handler_target("noop"), bar)
     settings = Settings(store=store_url, app="tickwheel.interfaces.bench.recording:handlers", log_level="warning")
     node = await open_node(settings)
-    began_ms, began_cpu_ms = node.clock.monotonic_ms(), node.clock.cpu_ms()
-    node.start()
+    began_ms, began_cpu_ms = node.clock.monotonic_ms(), node.machine.cpu_ms()
+    await node.start()
     await _until(lambda: node.metrics.ended_count, count, node.clock, bar)
-    took_ms, cpu_ms = node.clock.monotonic_ms() - began_ms, node.clock.cpu_ms() - began_cpu_ms
+    took_ms, cpu_ms = node.clock.monotonic_ms() - began_ms, node.machine.cpu_ms() - began_cpu_ms
     succeeded = node.metrics.state_count("SUCCEEDED")
     left = (await node.store.counts()).waiting
     await node.stop()

@@ -6,6 +6,7 @@ from typing import Any, Final
 import click
 
 from tickwheel.config import DEFAULT_PORT, ENV_PREFIX, Settings
+from tickwheel.domain.redaction import redacted
 from tickwheel.interfaces.cli.settings_options import read_settings, settings_options
 
 DEFAULT_URL: Final = f"http://127.0.0.1:{DEFAULT_PORT}"
@@ -31,7 +32,7 @@ def dev(context: click.Context, /, **_: object) -> None:
 
 def banner(url: str, settings: Settings) -> str:
     """What is printed once it runs: where it is, and three lines to paste."""
-    store = settings.store or f"{settings.data}/"
+    store = redacted(settings.store) or f"{settings.data}/"
     lines = [
         f"Tickwheel is running at {url}  (API reference: {url}/docs, data: {store})",
         "",

@@ -28,9 +28,11 @@ from tickwheel.interfaces.http.app import build_app
 from tickwheel.interfaces.http.deps import Deps
 from tickwheel.interfaces.http.echo import Echo
 from tickwheel.interfaces.http.server import HttpServer
-from tickwheel.wiring import Node, open_node, store_url
+from tickwheel.wiring import Node, open_node, shown_store
 
 HTTP_STOP_SECONDS: Final = 1
+GOODBYE_S: Final = 3
+"""What a node of a cluster takes on top of the grace time at most, to tell the others that it leaves."""
 WriteLine = Callable[[str], None]
 
 
@@ -45,7 +47,7 @@ class Mode(msgspec.Struct, frozen=True):
 def run_process(settings: Settings, mode: Mode) -> None:
     """Serve until a signal; returns after a clean drain. Raises `Failure` when it can't start."""
     raise_open_files_limit()
-    stopping = Stopping(settings.grace_seconds)
+    stopping = Stopping(settings.grace_seconds, GOODBYE_S if settings.clustered else 0)
     stopping.install()
     with asyncio.Runner(loop_factory=loop_factory()) as runner:
         runner.run(_run(settings, mode, stopping))
@@ -77,16 +79,16 @@ async def _run(settings: Settings, mode: Mode, stopping: Stopping) -> None:
         server = HttpServer(readiness, settings.host, settings.port, drain_seconds=HTTP_STOP_SECONDS)
         try:
             await _start_server(server, settings)
-            node.start()
+            await node.start()
             terminal.write_line(mode.banner(server.url, settings))
             await stopping.wait()
             readiness.draining = True
             terminal.write_line(_farewell(node))
-            await node.scheduler.drain(settings.grace_seconds * 1000)
+            await node.drain()
             stopping.drained = True
         finally:
             await server.stop()
-            await node.store.aclose()
+            await node.aclose()
     finally:
         terminal.close()
 
@@ -96,10 +98,10 @@ async def _open(settings: Settings, mode: Mode, write_line: WriteLine) -> Node:
     try:
         return await open_node(settings, write_line=write_line if mode.with_console else None, colors=colors)
     except OSError as error:
-        where = error.filename or store_url(settings)
+        where = error.filename or shown_store(settings)
         raise Failure([f"{where}: {error.strerror or error}; choose another folder with --data"]) from error
     except StoreUnavailable as error:
-        raise Failure([f"{store_url(settings)}: {error}"]) from error
+        raise Failure([str(error) if settings.clustered else f"{shown_store(settings)}: {error}"]) from error
 
 
 def _app(node: Node, mode: Mode) -> ASGIApp:
@@ -112,6 +114,8 @@ def _app(node: Node, mode: Mode) -> ASGIApp:
             clock=node.clock,
             metrics=node.metrics.render,
             tokens=node.settings.token,
+            unfit=node.unfit_reason,
+            serves_api=node.serves_api,
         )
     )
     return Echo(app) if mode.with_echo else app
@@ -136,7 +140,7 @@ def _no_port(error: OSError, where: str) -> str:
 
 
 def _farewell(node: Node) -> str:
-    running = sum(len(pool.inflight) for pool in node.scheduler.pools)
+    running = node.in_flight_count
     if not running:
         return "Stopping."
     noun = "run has" if running == 1 else "runs have"

@@ -31,8 +31,8 @@ _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 class Stopping:
     """Owns the signals of the process from `install` on."""
 
-    def __init__(self, grace_seconds: int) -> None:
-        self._grace_seconds = grace_seconds
+    def __init__(self, grace_seconds: int, more_seconds: int = 0) -> None:
+        self._limit_s = grace_seconds + more_seconds + MARGIN_S
         self._loop: asyncio.AbstractEventLoop | None = None
         self._requested: asyncio.Event | None = None
         self._count = 0
@@ -55,7 +55,7 @@ class Stopping:
         self._count += 1
         if self._count > 1:
             leave(128 + number)
-        watchdog = threading.Timer(self._grace_seconds + MARGIN_S, self._out_of_time)
+        watchdog = threading.Timer(self._limit_s, self._out_of_time)
         watchdog.daemon = True
         watchdog.start()
         if self._loop is not None and self._requested is not None:

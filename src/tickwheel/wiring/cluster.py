@@ -1,0 +1,105 @@
+"""What a node has besides when it shares its store with others: the store's clock, membership, ownership."""
+
+import asyncio
+import socket
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+from tickwheel.adapters.peers import TcpPeers
+from tickwheel.adapters.system import SystemRandomness
+from tickwheel.config import Settings
+from tickwheel.ports.events import EventSink
+from tickwheel.ports.shards import ShardStore
+from tickwheel.services.ownership.holdings import Holdings
+from tickwheel.services.ownership.node_note import NodeNote
+from tickwheel.services.ownership.ownership import Ownership
+from tickwheel.services.scheduler import Scheduler
+from tickwheel.services.store_clock import StoreClock, StoreClockWatch
+from tickwheel.services.supervision import supervise
+from tickwheel.wiring.coordinators import open_coordinator
+
+WILDCARDS: Final = frozenset({"0.0.0.0", "::", ""})  # noqa: S104 - compared, not bound
+
+
+class Cluster:
+    """The cluster's side of one node. `join` it to the firing side if there is one, then `start`."""
+
+    def __init__(
+        self, settings: Settings, *, store: ShardStore, clock: StoreClock, events: EventSink, version: str
+    ) -> None:
+        self._settings, self._store, self._events, self._version = settings, store, events, version
+        self._clock = clock
+        self._watch = StoreClockWatch(clock=clock, store=store, events=events, on_asked=self._tell_fitness)
+        self._loop: asyncio.Task[None] | None = None
+        self._unfit = ""
+        self.holdings = Holdings()
+        self.ownership: Ownership | None = None
+        self._close_coordinator: Callable[[], Awaitable[None]] | None = None
+
+    def join(self, scheduler: Scheduler) -> None:
+        """Let this node own shards and fire them through `scheduler`. Raises `ConfigError`."""
+        coordinator = open_coordinator(self._settings, self._clock)
+        self._close_coordinator = coordinator.aclose
+        host = self._settings.host
+        advertise = self._settings.advertise or (socket.gethostname() if host in WILDCARDS else host)
+        self.ownership = Ownership(
+            store=self._store,
+            coordinator=coordinator,
+            peers=TcpPeers(host=host, advertise=advertise, clock=self._clock),
+            holdings=self.holdings,
+            intake=scheduler.intake,
+            clock=self._clock,
+            randomness=SystemRandomness(),
+            events=self._events,
+            note=NodeNote(name=socket.gethostname(), version=self._version, roles=tuple(self._settings.roles)),
+        )
+        scheduler.join(self.ownership)
+
+    def is_leader(self) -> bool:
+        """Whether this node does the chores of all."""
+        return self.ownership is not None and self.ownership.leadership.is_leader()
+
+    def unfit_reason(self) -> str:
+        """Why this node should own no shards and get no requests, or nothing."""
+        return self._unfit
+
+    @property
+    def clock_difference_ms(self) -> int:
+        """This machine's wall clock minus the store's."""
+        return self._clock.difference_ms
+
+    async def start(self) -> None:
+        """Become a member and take shards, if this node fires; watch the clock in any case."""
+        if self.ownership is not None:
+            await self.ownership.start()
+        watching = supervise("store clock", self._watch.run, self._clock, self._events)
+        self._loop = asyncio.create_task(watching, name="tickwheel-store-clock")
+
+    async def hand_over(self, limit_ms: int) -> None:
+        """Give the shards away while everything else goes on."""
+        if self.ownership is not None:
+            await self.ownership.hand_over(limit_ms)
+
+    async def leave(self) -> None:
+        """The last act before the store is closed."""
+        if self._loop is not None:
+            self._loop.cancel()
+            await asyncio.gather(self._loop, return_exceptions=True)
+            self._loop = None
+        if self.ownership is not None:
+            await self.ownership.leave()
+        await self.aclose()
+
+    async def aclose(self) -> None:
+        """Let go of the coordinator. Again: nothing."""
+        if self._close_coordinator is not None:
+            close, self._close_coordinator = self._close_coordinator, None
+            await close()
+
+    def _tell_fitness(self) -> None:
+        reason = self._clock.unfit_reason()
+        if self.ownership is not None:
+            self.ownership.set_clock_difference(self._clock.difference_ms)
+            if reason != self._unfit:
+                self.ownership.set_unfit(reason)
+        self._unfit = reason

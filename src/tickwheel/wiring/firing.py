@@ -1,0 +1,54 @@
+"""The firing side from the settings."""
+
+from collections.abc import Callable
+
+from tickwheel.adapters.handlers.registry import Handlers
+from tickwheel.adapters.system import SystemRandomness
+from tickwheel.config import Settings
+from tickwheel.ports.clock import Clock
+from tickwheel.ports.events import EventSink
+from tickwheel.ports.shards import ShardStore
+from tickwheel.ports.store import Store
+from tickwheel.services.ownership.holdings import Holdings
+from tickwheel.services.scheduler import Scheduler, SchedulerSettings
+from tickwheel.wiring.executors import handlers_of, serves, signing_keys_of, webhooks
+
+
+def build_scheduler(
+    settings: Settings,
+    *,
+    store: Store,
+    clock: Clock,
+    events: EventSink,
+    handlers: Handlers,
+    holdings: Holdings,
+    worker: str,
+    shards: ShardStore | None = None,
+    is_leader: Callable[[], bool] = lambda: True,
+    clock_behind_ms: Callable[[], int] = lambda: 0,
+) -> Scheduler:
+    """Starts nothing. Raises `ConfigError` for signing keys that are none."""
+    signing_keys = signing_keys_of(settings.webhook_secret)
+    return Scheduler(
+        store=store,
+        clock=clock,
+        randomness=SystemRandomness(),
+        events=events,
+        build_webhooks=webhooks(settings, clock, signing_keys),
+        build_handlers=handlers_of(settings, clock, handlers),
+        serves=serves(handlers),
+        holdings=holdings,
+        worker=worker,
+        shards=shards,
+        is_leader=is_leader,
+        clock_behind_ms=clock_behind_ms,
+        settings=SchedulerSettings(
+            lease_ms=settings.lease_seconds * 1000,
+            window_ms=settings.window_seconds * 1000,
+            armed_limit=settings.armed_limit,
+            webhook_slots=settings.webhook_slots,
+            webhook_host_limit=settings.webhook_host_limit,
+            handler_slots=settings.handler_slots,
+            retention_ms=settings.retention_days * 86_400_000,
+        ),
+    )

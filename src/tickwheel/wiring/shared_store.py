@@ -1,0 +1,36 @@
+"""A store that several nodes share: PostgreSQL, imported only where it is asked for."""
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tickwheel.config import Settings
+from tickwheel.domain.errors import ConfigError, FieldProblem
+from tickwheel.ports.clock import Clock
+
+if TYPE_CHECKING:
+    from tickwheel.adapters.postgresql.store import PostgresqlStore
+
+
+def require_driver() -> None:
+    """Raise `ConfigError` when the extra is not installed."""
+    try:
+        import psycopg  # noqa: F401 - only whether it is there
+    except ImportError as error:
+        message = f"needs the PostgreSQL driver ({error}): pip install 'tickwheel[postgresql]'"
+        raise ConfigError([FieldProblem("store", message, "missing_extra")]) from error
+
+
+async def open_shared_store(settings: Settings, clock: Clock) -> "tuple[PostgresqlStore, Sequence[str]]":
+    """The store, and what is unwise about the server. Raises `ConfigError` and `StoreUnavailable`."""
+    require_driver()
+    from tickwheel.adapters.postgresql.admission import admit
+    from tickwheel.adapters.postgresql.store import open_postgresql_store
+
+    admitted = await asyncio.to_thread(
+        admit, settings.store, cluster=settings.cluster, auto_migrate=settings.auto_migrate
+    )
+    options: dict[str, Any] = {"history": Path(settings.history)} if settings.history else {}
+    store = await open_postgresql_store(settings.store, clock, **options)
+    return store, admitted.warnings
