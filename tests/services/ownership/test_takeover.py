@@ -46,7 +46,6 @@ async def test_the_dead_are_cleared_away(cluster: Cluster) -> None:
     assert list(await cluster.coordinator.members()) == [a.incarnation]
 
 
-@pytest.mark.pitfall(49)
 @clustered
 async def test_of_two_nodes_one_outlives_the_other(cluster: Cluster) -> None:
     """G2: the survivor does not wait for beats of others, because there are none."""

@@ -60,6 +60,9 @@ class Leadership:
             except ConnectionError:
                 self._held = None
                 pause_ms = RETRY_MS
+            except BaseException:
+                self._held = None
+                raise
             self.is_leader()
             await self._clock.sleep_ms(pause_ms)
 
