@@ -64,6 +64,7 @@ BY_INDEX: Final = (
 COMPLETIONS: Final = SessionKind("completions", (*WRITER_SETTINGS, *BY_INDEX))
 FEED: Final = SessionKind("feed", (*WRITER_SETTINGS, b"SET enable_seqscan = off"))
 LOADS: Final = SessionKind("loads", (*WRITER_SETTINGS, *BY_INDEX))
+OWNERSHIP: Final = SessionKind("ownership", WRITER_SETTINGS)
 WRITER: Final = SessionKind("writer", WRITER_SETTINGS)
 READER: Final = SessionKind("reader", (), prepares=False)
 

@@ -8,6 +8,7 @@ Connections of a process, each with a thread of its own (see `lines`):
 | completions | completions, heartbeats | yes |
 | feed | polls; its session is part of each snapshot (B5) | yes |
 | loads | slices, definitions, what expired | yes |
+| ownership | who owns what, who is deposed, the time: never behind a long load, for beats depend on it | yes |
 | writers | new jobs, changes | yes |
 | readers | everything that people read | no: a pooler in transaction mode will do |
 | upkeep | room ahead, retention, export: opened for each turn | yes |
@@ -44,6 +45,7 @@ from tickwheel.adapters.postgresql.session import (
     COMPLETIONS,
     FEED,
     LOADS,
+    OWNERSHIP,
     READER,
     WRITER,
     Session,
@@ -130,6 +132,7 @@ class PostgresqlStore:
         self._completions = Lines(url, COMPLETIONS)
         self._feed = Lines(url, FEED)
         self._loads = Lines(url, LOADS)
+        self._ownership = Lines(url, OWNERSHIP)
         self._writers = Lines(url, WRITER, WRITERS)
         self._readers = Lines(reader_url or url, READER, READERS)
         self._upkeep = Upkeep(url, self._pin_ms, history)
@@ -249,22 +252,22 @@ class PostgresqlStore:
     # ports.shards.ShardStore
 
     async def now_ms(self) -> int:
-        return await self._loads.submit(lambda session: shard_rows.now_ms(session, self._pin_ms()))
+        return await self._ownership.submit(lambda session: shard_rows.now_ms(session, self._pin_ms()))
 
     async def enlist(self, incarnation: str) -> None:
         await self._claims.submit(lambda session: shard_rows.enlist(session, incarnation), writes=True)
         self._incarnation = incarnation
 
     async def depose(self, incarnation: str, *, proved_dead: bool) -> None:
-        await self._writers.submit(
+        await self._ownership.submit(
             lambda session: shard_rows.depose(session, incarnation, proved_dead), writes=True
         )
 
     async def deposed(self, incarnations: Sequence[str]) -> Sequence[str]:
-        return await self._loads.submit(lambda session: shard_rows.deposed(session, incarnations))
+        return await self._ownership.submit(lambda session: shard_rows.deposed(session, incarnations))
 
     async def list_shards(self) -> Sequence[ShardState]:
-        return await self._loads.submit(shard_rows.list_shards)
+        return await self._ownership.submit(shard_rows.list_shards)
 
     async def take(self, incarnation: str, seen: Mapping[int, int]) -> Sequence[Taken]:
         if not seen:
@@ -296,7 +299,15 @@ class PostgresqlStore:
         await asyncio.get_running_loop().run_in_executor(None, self._close)
 
     def _close(self) -> None:
-        lines = (self._claims, self._completions, self._feed, self._loads, self._writers, self._readers)
+        lines = (
+            self._claims,
+            self._completions,
+            self._feed,
+            self._loads,
+            self._ownership,
+            self._writers,
+            self._readers,
+        )
         for each in lines:
             each.end()
         for each in lines:
