@@ -5,7 +5,7 @@ twice, an end that was left again, a token that fell, a move made by a process t
 """
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from .postgresql import PostgresServer
@@ -35,7 +35,8 @@ CREATE TRIGGER witness_update AFTER UPDATE ON tickwheel.runs FOR EACH ROW
   WHEN (OLD.state <> NEW.state OR OLD.fence <> NEW.fence) EXECUTE FUNCTION witness.note();
 """
 _MOVES = """
-SELECT job_id::text, scheduled_ms, old_state, new_state, old_fence, new_fence, worker, at_ms FROM witness.moves
+SELECT job_id::text, scheduled_ms, old_state, new_state, old_fence, new_fence, worker, at_ms, xid::text
+FROM witness.moves
 ORDER BY pg_xact_commit_timestamp(xid::xid), ctid
 """
 SUCCEEDED, CANCELLED, SKIPPED = 4, 6, 7
@@ -53,6 +54,7 @@ class Move(NamedTuple):
     new_fence: int
     worker: int | None
     at_ms: int
+    transaction: str
 
 
 class Witness:
@@ -79,7 +81,7 @@ def findings_in(moves: Sequence[Move]) -> dict[str, list[str]]:
     """What may not be: by kind, as the checker's findings are."""
     found: dict[str, list[str]] = defaultdict(list)
     succeeded: dict[tuple[str, int], int] = defaultdict(int)
-    highest: dict[str, int] = defaultdict(int)
+    tokens: dict[str, list[tuple[str, int]]] = defaultdict(list)  # (transaction, token) by job
     for move in moves:
         run = (move.job_id, move.scheduled_ms)
         if move.old_state in FINAL and move.new_state != move.old_state:
@@ -89,10 +91,21 @@ def findings_in(moves: Sequence[Move]) -> dict[str, list[str]]:
         if move.new_fence < move.old_fence:
             found["token_fell"].append(f"{run}: {move.old_fence} -> {move.new_fence}")
         if move.new_fence > move.old_fence:  # a token was drawn
-            if move.new_fence <= highest[move.job_id]:
-                found["token_fell"].append(f"job {move.job_id}: {move.new_fence} after {highest[move.job_id]}")
-            highest[move.job_id] = max(highest[move.job_id], move.new_fence)
+            tokens[move.job_id].append((move.transaction, move.new_fence))
+    for job_id, drawn in tokens.items():
+        found["token_fell"] += [f"job {job_id}: {problem}" for problem in _falls(drawn)]
     found["double_committed"] += [
         f"{run} succeeded {times} times" for run, times in succeeded.items() if times > 1
     ]
     return found
+
+
+def _falls(drawn: Sequence[tuple[str, int]]) -> Iterator[str]:
+    """Tokens that are not above those of earlier transactions; within one transaction there is no order."""
+    before, within, current = 0, 0, ""
+    for transaction, token in drawn:
+        if transaction != current:
+            before, current = max(before, within), transaction
+        if token <= before:
+            yield f"{token} after {before}"
+        within = max(within, token)

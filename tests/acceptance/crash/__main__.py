@@ -4,10 +4,13 @@ import argparse
 import json
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 from .running import kill_while_running
 from .scenario import crash_test
+
+STARTED = time.monotonic()
 
 
 def main() -> int:
@@ -80,7 +83,7 @@ def _cluster(given: argparse.Namespace, folder: Path) -> int:
 
 
 def _tell(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)
+    print(f"{time.monotonic() - STARTED:6.1f} s  {line}", file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":

@@ -46,7 +46,7 @@ class ChaosVerdict:
     def __str__(self) -> str:
         return (
             f"faults: {self.faults}, network by {self.network}; {self.moves} moves of runs witnessed,"
-            f" {self.woken_deposed} processes woke up deposed, the longest sleep was {self.slept_longest_s:.0f} s\n"
+            f" {self.woken_deposed} processes woke up deposed, the longest slept {self.slept_longest_s:.0f} s\n"
             f"{self.verdict}"
         )
 
@@ -76,7 +76,9 @@ def chaos_test(
         tell(f"{len(load.plan.kinds)} jobs acknowledged, {len(load.plan.cancelled_ms)} cancelled; settling")
         with Api(*cluster.ports) as api:
             stop_crons(api, load.plan.crons)
+            tell("the schedules are paused")
             settle(api, load.plan)
+            tell("settled; checking")
             verdict = check(api, load.plan, folder / "sink.jsonl", frozen=True)
         verdict.findings["faults"] = faults.problems
         moves = witness.moves()
