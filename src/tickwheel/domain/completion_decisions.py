@@ -177,7 +177,7 @@ class CompletionDecisions:
             return False
         if end.cause == CompletionCause.DEAD_OWNER and not row.worker_dead:
             return False
-        return end.may_move(RunState(row.state))
+        return end.may_move(RunState(row.state)) and not end.is_outdated(row.attempt)
 
     def _record(self, end: Completion, row: Row, words: Words) -> None:
         if not end.is_recorded(row.state):

@@ -96,6 +96,15 @@ class Completion(NamedTuple):
         lost_early = self.cause in _REAPS and last and state != RunState.RUNNING
         return self.cause == CompletionCause.UNSTARTED or lost_early
 
+    def is_outdated(self, attempt: int) -> bool:
+        """Whether this gives up an attempt that was not counted when that was decided, but is now.
+
+        `attempt` is the row's. Example: the reaper reads a last attempt that has not written RUNNING, and means to
+        hand it back; a commit that hung for seconds comes through meanwhile, and writes it. Applied all the same,
+        the run would have one attempt more than its policy allows.
+        """
+        return self.cause in _REAPS and self.attempt < attempt
+
     def is_recorded(self, state: int) -> bool:
         """Whether the attempt gets a record of its own: it failed, took long, or was interrupted while RUNNING."""
         long = self.started_ms > 0 and self.finished_ms - self.started_ms > LONG_MS

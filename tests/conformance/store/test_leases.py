@@ -71,6 +71,20 @@ async def test_a_reaper_waits_for_the_lease_to_be_past(arena: Arena, owner: Owne
     assert (await arena.run(new)).state is end
 
 
+async def test_a_reaper_that_read_before_running_was_written_is_refused(arena: Arena, owner: Owner) -> None:
+    """F3: it means to hand a last attempt back that had not begun, and by now it has."""
+    new = arena.one_off()
+    await arena.insert(new)
+    held = await owner.win(new, max_attempts=1)
+    seen = (await arena.run(new)).attempt
+    assert seen == 0
+    assert await owner.renew(held, mark_running=1)
+    arena.clock.step_ms(2 * LEASE_MS)
+    outdated = {"attempt": seen, "retry_ms": arena.now_ms, **REAPED}
+    assert not (await owner.complete(held, RunState.SCHEDULED, **outdated)).applied
+    assert (await owner.complete(held, RunState.FAILED, **REAPED)).applied
+
+
 async def test_a_living_workers_run_is_not_taken_as_dead(arena: Arena, owner: Owner) -> None:
     new, held = await flying(arena, owner)
     arena.clock.step_ms(2 * LEASE_MS)

@@ -72,7 +72,7 @@ class CompletionTransaction:
             return False
         if end.cause == CompletionCause.DEAD_OWNER and not self._tables.ownership.is_dead(run.worker):
             return False
-        return end.may_move(run.state)
+        return end.may_move(run.state) and not end.is_outdated(run.attempt)
 
     def _settle_attempt(self, row: LedgerRow, end: Completion) -> bool:
         """Write how many attempts are used up; True if this one was."""
