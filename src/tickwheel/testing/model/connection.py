@@ -80,6 +80,8 @@ class Connection:
 
     async def _arrive(self, verb: str) -> Fate:
         """The call is at the server, or it failed on its way."""
+        if not self._process.alive:
+            raise StoreUnavailable("a process that is gone asks for nothing")
         if not self._process.reaches_store:
             await self._clock.sleep_ms(UNREACHABLE_MS)
             self._lose_session()

@@ -10,6 +10,7 @@ that had not committed leave no trace.
 
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
+from contextvars import Context
 from typing import Any, Final, TypeVar
 
 from tickwheel.domain.errors import OutcomeUnknown, StoreUnavailable
@@ -50,7 +51,7 @@ class ModelDatabase:
 
     def serve(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
         """Carry this out on the server, whatever becomes of the client."""
-        task = asyncio.get_running_loop().create_task(work)
+        task = asyncio.get_running_loop().create_task(work, context=Context())
         self._serving.add(task)
         task.add_done_callback(self._served)
         return task

@@ -6,7 +6,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from tickwheel.adapters.memory.tables import LedgerRow, RunKey, Tables, TimerKey
-from tickwheel.domain.job import Job, Lane
+from tickwheel.domain.job import Job, JobState, Lane
 from tickwheel.ports.store import FirstTimer, Run
 from tickwheel.testing.model.rules import Rules
 
@@ -27,8 +27,17 @@ class ModelTables(Tables):
         self.watches: list[Watch] = []
         self._shown: dict[RunKey, Run] = {}
         self._ever: set[tuple[int, bytes, int]] = set()
+        self.due_at_change: list[RunKey] = []
         self.sealed_ms = 0
         """Leaves of timers that ended up to here are dropped, or about to be."""
+
+    def put_job(self, job: Job) -> None:
+        """E5: occurrences that were due when their job was changed are remembered, to be asked for."""
+        before = self.jobs.get(job.job_id)
+        if before is not None and before.recurring and before.version != job.version:
+            live = self.live_timers(job.job_id) if before.state is JobState.ACTIVE else []
+            self.due_at_change += [(job.job_id, k.scheduled_ms) for k in live if k.scheduled_ms <= self.clock_ms]
+        super().put_job(job)
 
     def put_timer(self, job: Job, timer: FirstTimer, now_ms: int, lane: Lane | None = None) -> None:
         """A2: a due time in the past is raised; so is what the key says (A3)."""
