@@ -1,6 +1,7 @@
 """What a node has besides when it shares its store with others: the store's clock, membership, ownership."""
 
 import asyncio
+import os
 import socket
 from collections.abc import Awaitable, Callable
 from typing import Final
@@ -51,7 +52,11 @@ class Cluster:
             clock=self._clock,
             randomness=SystemRandomness(),
             events=self._events,
-            note=NodeNote(name=socket.gethostname(), version=self._version, roles=tuple(self._settings.roles)),
+            note=NodeNote(
+                name=f"{socket.gethostname()}-{os.getpid()}",
+                version=self._version,
+                roles=tuple(self._settings.roles),
+            ),
         )
         scheduler.join(self.ownership)
 

@@ -30,6 +30,7 @@ from tickwheel.ports.events import EventSink
 from tickwheel.ports.owner import Owner
 from tickwheel.ports.store import Store
 from tickwheel.services.dead_letters import DeadLetters
+from tickwheel.services.ingest import every_shard
 from tickwheel.services.jobs import Jobs
 from tickwheel.services.ownership.holdings import Holdings
 from tickwheel.services.runs import Runs
@@ -66,7 +67,8 @@ class Node:
         self.clock, self.machine, self.metrics = clock, machine, metrics
         self.handlers, self.worker = handlers, worker
         owner: Owner = Nobody() if scheduler is None else scheduler
-        self.jobs = Jobs(store=store, owner=owner, clock=clock, randomness=SystemRandomness())
+        held = every_shard if cluster is None else cluster.holdings.shards
+        self.jobs = Jobs(store, owner, clock, SystemRandomness(), held)
         self.runs = Runs(store=store, owner=owner, clock=clock)
         self.dead_letters = DeadLetters(store=store, owner=owner, clock=clock)
 
