@@ -29,8 +29,18 @@ SLOW_RUNS: Final = 20
 SLOW_AHEAD_MS: Final = 1_000
 
 
-def failover(store: str, folder: Path, *, fault: str, times: int, rate: int, nodes: int, bar: Progress) -> Figures:
-    """Break one of `nodes` nodes `times` times, in turn."""
+def failover(
+    store: str,
+    folder: Path,
+    *,
+    fault: str,
+    times: int,
+    rate: int,
+    nodes: int,
+    bar: Progress,
+    nodes_type: type[Nodes] = Nodes,
+) -> Figures:
+    """Break one of `nodes` nodes `times` times, in turn. `nodes_type` may break something else with them."""
     if not store.startswith(("postgresql:", "postgres:")):
         raise BenchFailed(
             "it needs nodes that share a store: give it an empty database by --store postgresql://..."
@@ -38,7 +48,7 @@ def failover(store: str, folder: Path, *, fault: str, times: int, rate: int, nod
     clock, sink = system_clock(), Sink(folder, "detailed_sink", COLUMNS)
     faults: list[Fault] = []
     try:
-        with Nodes(store, folder, nodes, fault=fault) as cluster:
+        with nodes_type(store, folder, nodes, fault=fault) as cluster:
             traffic = Traffic([server.port for server in cluster.servers], sink.endpoint, rate, clock)
             traffic.start()
             try:
