@@ -107,6 +107,7 @@ class NodeCoordinator:
     def __init__(self, coordinator: MemoryCoordinator) -> None:
         self._coordinator = coordinator
         self.away = False
+        self.old_view: Mapping[str, Beat] | None = None  # what it shows instead of the latest beats
 
     def _check(self) -> None:
         if self.away:
@@ -118,7 +119,7 @@ class NodeCoordinator:
 
     async def members(self) -> Mapping[str, Beat]:
         self._check()
-        return await self._coordinator.members()
+        return await self._coordinator.members() if self.old_view is None else self.old_view
 
     async def leave(self, incarnation: str) -> None:
         self._check()

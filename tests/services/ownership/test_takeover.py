@@ -173,6 +173,19 @@ async def test_a_coordinator_outage_freezes_membership_and_kills_nobody(cluster:
 
 
 @clustered
+async def test_an_old_view_of_the_beats_kills_nobody(cluster: Cluster) -> None:
+    """G2: own beats must be *read back*. A stale replica shows all counters standing still, one's own as well."""
+    nodes = await cluster.settled("a", "b", "c")
+    before = [node.shards for node in nodes]
+    nodes[0].coordinator.old_view = await cluster.coordinator.members()
+    await cluster.pass_ms(10_000)
+    nodes[0].coordinator.old_view = None
+    await cluster.pass_ms(3_000)
+    assert [node.shards for node in nodes] == before
+    assert not any(node.told(MemberLost) for node in nodes)
+
+
+@clustered
 async def test_a_coordinator_that_comes_back_empty_kills_nobody(cluster: Cluster) -> None:
     nodes = await cluster.settled("a", "b", "c")
     for node in nodes:
