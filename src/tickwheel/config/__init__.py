@@ -6,6 +6,7 @@ other wrong ones.
 """
 
 from tickwheel.config.settings import (
+    CLUSTER_SCHEMES,
     DEFAULT_PORT,
     LOOPBACK_HOSTS,
     Role,
@@ -17,6 +18,7 @@ from tickwheel.config.settings import (
 from tickwheel.config.sources import ENV_PREFIX, load_settings
 
 __all__ = [
+    "CLUSTER_SCHEMES",
     "DEFAULT_PORT",
     "ENV_PREFIX",
     "LOOPBACK_HOSTS",

@@ -110,6 +110,8 @@ SEED_A_WORD: Final[dict[RunState, str]] = {
 """The five words of the compact API and of the SQL view."""
 
 FENCE_SEQUENCE_BITS: Final = 32
+EPOCH_LEAP: Final = 1_024
+"""How far epochs rise after a restore: over all takeovers that it may have forgotten."""
 
 
 def fencing_token(epoch: int, sequence: int) -> int:

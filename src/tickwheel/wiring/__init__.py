@@ -2,16 +2,28 @@
 
 from tickwheel.wiring.executors import handler_names
 from tickwheel.wiring.node import Node, open_node
-from tickwheel.wiring.stores import open_store, pending_migrations, shown_store, sqlite_path, store_url
+from tickwheel.wiring.schema import (
+    SchemaStep,
+    after_restore,
+    migrate_shared_store,
+    pending_steps,
+    sqlite_path,
+)
+from tickwheel.wiring.shared_store import is_shared
+from tickwheel.wiring.stores import open_store, shown_store, store_url
 from tickwheel.wiring.system import system_clock, system_randomness
 from tickwheel.wiring.unlimited import start_with_unlimited_credits
 
 __all__ = [
     "Node",
+    "SchemaStep",
+    "after_restore",
     "handler_names",
+    "is_shared",
+    "migrate_shared_store",
     "open_node",
     "open_store",
-    "pending_migrations",
+    "pending_steps",
     "shown_store",
     "sqlite_path",
     "start_with_unlimited_credits",

@@ -5,12 +5,17 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tickwheel.config import Settings
+from tickwheel.config import CLUSTER_SCHEMES, Settings
 from tickwheel.domain.errors import ConfigError, FieldProblem
 from tickwheel.ports.clock import Clock
 
 if TYPE_CHECKING:
     from tickwheel.adapters.postgresql.store import PostgresqlStore
+
+
+def is_shared(url: str) -> bool:
+    """Whether this is the address of a store that several nodes share."""
+    return url.partition(":")[0] in CLUSTER_SCHEMES
 
 
 def require_driver() -> None:

@@ -1,13 +1,12 @@
 """Which store a URL names."""
 
-from pathlib import Path
-
 from tickwheel.adapters.memory.store import MemoryStore
 from tickwheel.config import Settings
 from tickwheel.domain.errors import ConfigError, FieldProblem
 from tickwheel.domain.redaction import redacted
 from tickwheel.ports.clock import Clock
 from tickwheel.ports.store import Store
+from tickwheel.wiring.schema import pending_steps, sqlite_path
 
 
 def store_url(settings: Settings) -> str:
@@ -28,27 +27,9 @@ async def open_store(url: str, clock: Clock, *, auto_migrate: bool = True) -> St
     if scheme == "sqlite":
         from tickwheel.adapters.sqlite import open_sqlite_store
 
-        pending = [] if auto_migrate else pending_migrations(url)
+        pending = [] if auto_migrate else pending_steps(url)
         if pending:
             message = f"is behind this program by {len(pending)} migration(s): run `tickwheel migrate`"
             raise ConfigError([FieldProblem("store", message, "schema_behind")])
         return await open_sqlite_store(sqlite_path(rest), clock)
     raise ConfigError([FieldProblem(field="store", message=f"there is no store of kind {scheme!r}")])
-
-
-def sqlite_path(rest: str) -> Path:
-    """The folder in `sqlite:FOLDER`: relative as written, `///` before an absolute path as in other tools."""
-    return Path("/" + rest.lstrip("/") if rest.startswith("///") else rest)
-
-
-def pending_migrations(url: str) -> list[str]:
-    """What opening that store would change in its schema, as `0001 pre first_schema`; changes nothing.
-
-    Raises `ConfigError` when a newer program wrote it, `StoreUnavailable` when it can't be read.
-    """
-    scheme, _, rest = url.partition(":")
-    if scheme != "sqlite":
-        return []
-    from tickwheel.adapters.sqlite import pending_migrations as pending
-
-    return [f"{step.version:04d} {step.phase} {step.name}" for step in pending(sqlite_path(rest))]

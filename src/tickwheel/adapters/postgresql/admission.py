@@ -5,17 +5,21 @@ primary, encoding), the schema is there or may be made, the rights suffice, and 
 cluster. Each refusal is one paragraph with the remedy. What is merely unwise (fsync off) is a warning.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, Final
 
 import msgspec
 import psycopg
 
-from tickwheel.adapters.postgresql.migrate import Connection, migrate_within, unapplied
+from tickwheel.adapters.postgresql.migrate import Connection, Migration, migrate_within, unapplied
 from tickwheel.domain.errors import ConfigError, FieldProblem, StoreUnavailable
 from tickwheel.domain.ids import SHARD_COUNT
 from tickwheel.domain.redaction import redacted, without_passwords
 
 CONNECT_SECONDS: Final = 5
+VISITOR: Final = "tickwheel start"
+"""The name under which connections that don't stay are shown in pg_stat_activity."""
 OLDEST_VERSION: Final = 15
 SHOWN_TABLES: Final = 3
 _NEEDED: Final = ("SELECT", "INSERT", "UPDATE", "DELETE")
@@ -70,27 +74,46 @@ def admit(url: str, *, cluster: str, auto_migrate: bool) -> Admitted:
 
     Raises `ConfigError` for what must be set right, `StoreUnavailable` when the server can't be reached. Blocks.
     """
-    with open_connection(url) as connection:
-        try:
-            _check_server(connection)
-            applied = _bring_up_to_date(connection, auto_migrate)
-            _check_rights(connection)
-            _check_cluster(connection, cluster)
-            return Admitted(applied, unsafe_settings(connection))
-        except psycopg.errors.InsufficientPrivilege as error:
-            raise _wrong(
-                f"the user lacks a right ({_one_line(error)}): connect as the user that made the tables"
-            ) from error
-        except psycopg.Error as error:
-            raise StoreUnavailable(f"{redacted(url)}: {without_passwords(_one_line(error), url)}") from error
+    with visit(url) as connection:
+        _check_server(connection)
+        applied = _bring_up_to_date(connection, auto_migrate)
+        _check_rights(connection)
+        _check_cluster(connection, cluster)
+        return Admitted(applied, unsafe_settings(connection))
 
 
-def open_connection(url: str) -> Connection:
-    """A connection in autocommit; raises `StoreUnavailable` with the likely remedy, or `ConfigError`."""
+def pending_steps(url: str) -> list[Migration]:
+    """What is to be done to the schema; changes nothing. Raises as `admit` does."""
+    with visit(url) as connection:
+        return unapplied(connection)
+
+
+def migrate_database(url: str) -> list[Migration]:
+    """Do it, if the server is what Tickwheel needs; gives what was done. Raises as `admit` does."""
+    with visit(url) as connection:
+        _check_server(connection)
+        with connection.transaction():
+            return migrate_within(connection)
+
+
+@contextmanager
+def visit(url: str) -> Iterator[Connection]:
+    """A connection in autocommit; what the server refuses is told in words, without passwords."""
+    connection = _connect(url)
     try:
-        return psycopg.connect(
-            url, autocommit=True, connect_timeout=CONNECT_SECONDS, application_name="tickwheel start"
-        )
+        with connection:
+            yield connection
+    except psycopg.errors.InsufficientPrivilege as error:
+        raise _wrong(
+            f"the user lacks a right ({_one_line(error)}): connect as the user that made the tables"
+        ) from error
+    except psycopg.Error as error:
+        raise StoreUnavailable(f"{redacted(url)}: {without_passwords(_one_line(error), url)}") from error
+
+
+def _connect(url: str) -> Connection:
+    try:
+        return psycopg.connect(url, autocommit=True, connect_timeout=CONNECT_SECONDS, application_name=VISITOR)
     except psycopg.ProgrammingError as error:
         raise _wrong(
             f"{redacted(url)} is no address of a database ({without_passwords(_one_line(error), url)})"

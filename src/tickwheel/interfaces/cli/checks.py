@@ -20,7 +20,7 @@ from tickwheel.domain.errors import TickwheelError
 from tickwheel.domain.zones import tzdata_version
 from tickwheel.interfaces.cli.mounts import file_system_of
 from tickwheel.interfaces.client.blocking import Client
-from tickwheel.wiring import handler_names, pending_migrations, sqlite_path, store_url, system_clock
+from tickwheel.wiring import handler_names, pending_steps, sqlite_path, store_url, system_clock
 
 _MIB: Final = 1 << 20
 DISK_FAIL_BYTES: Final = 100 * _MIB
@@ -127,7 +127,7 @@ def _store(settings: Settings) -> Iterator[Finding]:
         )
         return
     try:
-        pending = pending_migrations(url)
+        pending = pending_steps(url)
     except TickwheelError as error:
         yield Finding("store", Level.FAIL, f"{url}: {error}")
     except OSError as error:

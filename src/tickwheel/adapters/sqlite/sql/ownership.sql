@@ -1,3 +1,7 @@
+-- name: leap_epochs
+-- Further than any takeover that a restore may have forgotten.
+UPDATE shards SET epoch = epoch + :rise
+
 -- name: raise_epochs
 UPDATE shards SET epoch = epoch + 1
 
