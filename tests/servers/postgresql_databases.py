@@ -9,6 +9,14 @@ from collections.abc import Callable
 from functools import cache
 from itertools import count
 
+import psycopg
+from psycopg import sql
+
+from tickwheel.adapters.postgresql import migrate
+from tickwheel.adapters.postgresql.partitions import make_window
+from tickwheel.domain.ids import DAY_MS
+from tickwheel.testing.virtual_clock import START_MS
+
 from .postgresql import PostgresServer
 
 _numbers = count(1)
@@ -47,3 +55,33 @@ def copied_database(kind: str, prepare: Callable[[str], None]) -> str:
     name = f"test_{next(_numbers)}"
     server.create_database(name, _templates[kind])
     return name
+
+
+def emptied_store() -> str:
+    """The URL of a database with Tickwheel's tables and nothing in them, around the start of virtual time.
+
+    One per process, emptied at each call: making or copying a database for each of many tests would take most of
+    their time.
+    """
+    server = shared_server()
+    if "emptied" not in _templates:
+        _templates["emptied"] = blank_database()
+        url = server.url(_templates["emptied"])
+        migrate(url)
+        with psycopg.connect(url, autocommit=True) as connection:
+            make_window(connection, START_MS - DAY_MS, START_MS + 2 * DAY_MS, START_MS)
+    url = server.url(_templates["emptied"])
+    with psycopg.connect(url, autocommit=True) as connection:
+        tables = connection.execute(_FILLED).fetchall()
+        connection.execute(
+            sql.SQL("; ").join(
+                sql.SQL("DELETE FROM tickwheel.{}").format(sql.Identifier(name)) for (name,) in tables
+            )
+        )
+        connection.execute("UPDATE tickwheel.shards SET epoch = 0, owner = NULL")
+    return url
+
+
+_FILLED = """SELECT relname FROM pg_class
+ WHERE relnamespace = 'tickwheel'::regnamespace AND relkind IN ('r', 'p') AND NOT relispartition
+   AND relname NOT IN ('migrations', 'meta', 'shards')"""

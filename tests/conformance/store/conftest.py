@@ -17,10 +17,12 @@ from .owner import Owner
 async def arena(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Arena]:
     """An empty store of each adapter in turn."""
     clock = VirtualClock()
-    arena = Arena(BACKENDS[request.param](tmp_path, clock), clock)
+    backend = BACKENDS[request.param](tmp_path, clock)
+    arena = Arena(backend, clock)
     await arena.open()
     yield arena
     await arena.store.aclose()
+    backend.drop()
 
 
 @pytest.fixture

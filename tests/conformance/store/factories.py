@@ -7,7 +7,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
 
+from tests.servers.postgresql_databases import emptied_store
 from tickwheel.adapters.memory import MemoryStore
+from tickwheel.adapters.postgresql import open_postgresql_store
 from tickwheel.adapters.sqlite import open_sqlite_store
 from tickwheel.ports.store import Store
 from tickwheel.testing.virtual_clock import VirtualClock
@@ -18,6 +20,9 @@ class Backend(Protocol):
 
     async def open(self) -> Store: ...
 
+    def drop(self) -> None:
+        """The test is over."""
+
 
 class MemoryBackend:
     """The data lives in the object, so every process of a test shares it."""
@@ -27,6 +32,9 @@ class MemoryBackend:
 
     async def open(self) -> Store:
         return self._store
+
+    def drop(self) -> None:
+        """It goes with the object."""
 
 
 class SqliteBackend:
@@ -45,6 +53,9 @@ class SqliteBackend:
                 (folder / name).write_bytes(content)
         return await open_sqlite_store(folder, self._clock)
 
+    def drop(self) -> None:
+        """It goes with the test's folder."""
+
     async def _blank_folder(self) -> dict[str, bytes]:
         if SqliteBackend._blank is None:
             folder = self._directory / "blank"
@@ -53,7 +64,21 @@ class SqliteBackend:
         return SqliteBackend._blank
 
 
+class PostgresqlBackend:
+    """A database on the server of this process, emptied before each test, whose clock is the test's."""
+
+    def __init__(self, directory: Path, clock: VirtualClock) -> None:
+        self._clock, self._url = clock, emptied_store()
+
+    async def open(self) -> Store:
+        return await open_postgresql_store(self._url, self._clock, pinned_clock=self._clock)
+
+    def drop(self) -> None:
+        """The next test empties it."""
+
+
 BACKENDS: dict[str, Callable[[Path, VirtualClock], Backend]] = {
     "memory": MemoryBackend,
+    "postgresql": PostgresqlBackend,
     "sqlite": SqliteBackend,
 }

@@ -65,6 +65,7 @@ class World:
     def close(self) -> None:
         self.runner.run(self.arena.store.aclose())
         self.runner.close()
+        self.backend.drop()
         self.directory.cleanup()
 
     def both(self, verb: Callable[[Store], Awaitable[T]], show: Callable[[T], object] = lambda value: value) -> T:

@@ -196,7 +196,7 @@ def _decide(session: Session, claimant: Claimant, batch: Rows, wanted: list[tupl
         wanted.extend(("runs", row.scheduled_ms) for row in writes.rows)
         wanted.extend(("timers", max(row.due_ms, now_ms)) for row in writes.timers)
         wanted.extend(("timers", max(row.due_ms, now_ms)) for row in writes.leaves)
-        shared = {"worker": worker, "now": now_ms, "lease": claimant.lease_ms, "pin": claimant.pin_ms}
+        shared = {"me": worker, "now": now_ms, "lease": claimant.lease_ms, "pin": claimant.pin_ms}
         _write(session, writes, {claim.job_id: claim.flags for claim in claims}, shared)
     return answers
 

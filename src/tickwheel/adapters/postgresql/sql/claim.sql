@@ -38,17 +38,18 @@ WITH me AS MATERIALIZED (
          armed_ms, now_ms, %(lease)s::int8
     FROM ok ORDER BY n
       ON CONFLICT DO NOTHING
-  RETURNING scheduled_ms, job_id
+  RETURNING scheduled_ms, job_id, fence
 ), nxt AS (
   INSERT INTO tickwheel.timers (due_ms, job_id, scheduled_ms, armed_ms, gen, shard, flags)
   SELECT greatest(ok.next_ms, ok.now_ms), ok.job_id, ok.next_ms, ok.now_ms, ok.gen, ok.shard, ok.flags
-    FROM ok JOIN won ON won.job_id = ok.job_id AND won.scheduled_ms = ok.scheduled_ms
+    FROM ok JOIN won ON won.job_id = ok.job_id AND won.scheduled_ms = ok.scheduled_ms AND won.fence = ok.fence
    WHERE ok.flags & 4 <> 0 AND ok.next_ms >= 0
       ON CONFLICT DO NOTHING
 )
 SELECT count(*),
        CASE WHEN count(*) < %(total)s::int8 THEN
-         (SELECT array_agg(ok.n) FROM ok JOIN won AS w ON w.job_id = ok.job_id AND w.scheduled_ms = ok.scheduled_ms) END
+         (SELECT array_agg(ok.n) FROM ok
+            JOIN won AS w ON w.job_id = ok.job_id AND w.scheduled_ms = ok.scheduled_ms AND w.fence = ok.fence) END
   FROM won
 
 -- name: hold
@@ -125,7 +126,7 @@ SELECT shard, scheduled_ms, job_id, state, gen, fence, attempt, last = 1, lane, 
 -- name: start_waiting
 -- By gen, never by attempt number (D7), and only under a higher token (D4).
 UPDATE tickwheel.runs AS r
-   SET state = 2, fence = x.fence, attempt = x.attempt, last = x.last = 1, worker = %(worker)s::int4,
+   SET state = 2, fence = x.fence, attempt = x.attempt, last = x.last = 1, worker = %(me)s::int4,
        claimed_ms = %(now)s::int8, lease_ms = %(lease)s::int8, beat_ms = NULL
   FROM unnest(%(shard)s::int2[], %(scheduled_ms)s::int8[], %(job_id)s::uuid[], %(gen)s::int4[], %(fence)s::int8[],
               %(attempt)s::int4[], %(last)s::int2[]) AS x (shard, scheduled_ms, job_id, gen, fence, attempt, last)

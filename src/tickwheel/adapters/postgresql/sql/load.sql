@@ -7,10 +7,10 @@ SELECT t.due_ms, t.job_id, t.scheduled_ms, t.gen, t.flags
  CROSS JOIN LATERAL (
    SELECT t.due_ms, t.job_id, t.scheduled_ms, t.gen, t.flags FROM tickwheel.timers AS t
     WHERE t.shard = s.shard AND t.due_ms >= {from_ms} AND t.due_ms < {until_ms}
-      AND (t.due_ms >= {now_ms} OR coalesce(
+      AND (t.due_ms > {now_ms} OR coalesce(
         (SELECT r.state IN (0, 1, 2, 3) AND r.gen = greatest(0, -t.gen) FROM tickwheel.runs AS r
           WHERE r.shard = t.shard AND r.scheduled_ms = t.scheduled_ms AND r.job_id = t.job_id
-            AND r.scheduled_ms < {now_ms}),
+            AND r.scheduled_ms <= {now_ms}),
         t.gen > 0 AND (
           SELECT j.state NOT IN (2, 4) AND (j.flags & 4 = 0 OR (j.state = 0 AND j.version = t.gen))
             FROM tickwheel.jobs AS j
