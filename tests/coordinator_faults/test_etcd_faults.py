@@ -4,8 +4,6 @@ Ownership is an epoch in the store, so the worst that a coordinator can do is to
 that it also starts none: nobody is declared dead because etcd has a bad moment.
 """
 
-from collections.abc import Iterator
-
 import pytest
 
 from tickwheel.adapters.etcd import open_etcd_coordinator
@@ -19,12 +17,6 @@ pytestmark = pytest.mark.slow
 
 BEATS = 10
 """Two seconds: twice the silence after which somebody is declared dead."""
-
-
-@pytest.fixture
-def etcd() -> Iterator[EtcdCluster]:
-    with EtcdCluster(3) as cluster:
-        yield cluster
 
 
 async def test_nobody_is_declared_dead_when_the_leader_of_etcd_is_killed(etcd: EtcdCluster) -> None:

@@ -1,0 +1,75 @@
+"""Real nodes on PostgreSQL with etcd as their coordinator: what a user sees when etcd breaks."""
+
+import time
+from pathlib import Path
+
+import pytest
+
+# The servers of tests are not installed, so they have no absolute name.
+from ..postgresql_faults.conftest import Sink  # noqa: TID252 - as said above
+from ..postgresql_faults.load import SteadyLoad  # noqa: TID252
+from ..postgresql_faults.proofs import verify, wait_until_acknowledged_again  # noqa: TID252
+from ..servers.cluster import DATABASE, Cluster  # noqa: TID252
+from ..servers.etcd import EtcdCluster  # noqa: TID252
+from ..servers.waiting import wait_until  # noqa: TID252
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300), pytest.mark.xdist_group("processes")]
+FIRED = 100
+PATIENCE_S = 60
+PAUSE_S = 0.03
+OWNERS = """SELECT DISTINCT n.incarnation FROM tickwheel.shards AS s
+  LEFT JOIN tickwheel.nodes AS n ON n.number = s.owner"""
+
+
+def wait_until_fired(sink: Sink, more: int) -> None:
+    """Until the receiver has been called so often from now on."""
+    before = _calls(sink)
+    wait_until(lambda: _calls(sink) >= before + more, PATIENCE_S, f"{more} more runs have been fired")
+
+
+def _calls(sink: Sink) -> int:
+    return len(sink.log.read_bytes().splitlines())
+
+
+def test_firing_goes_on_while_all_of_etcd_is_gone(tmp_path: Path, sink: Sink, etcd: EtcdCluster) -> None:
+    """The coordinator only says who is alive; who owns stands in the store."""
+    flags = ("--coordinator", etcd.url)
+    with Cluster(tmp_path / "nodes", nodes=2, flags=flags) as cluster:
+        cluster.start()
+        with SteadyLoad(cluster.ports, sink.port, pause_s=PAUSE_S) as load:
+            wait_until_acknowledged_again(load)
+            for server in etcd.servers:
+                server.kill()
+            began = time.monotonic()
+            wait_until_fired(sink, FIRED)
+            wait_until_acknowledged_again(load)
+            assert all(answer.status == 201 for answer in load.during(began, time.monotonic()))
+            for server in etcd.servers:
+                server.start()
+            etcd.wait()
+            wait_until_fired(sink, FIRED)
+        verify(load, sink)
+
+
+def test_nothing_is_lost_when_a_node_dies_with_the_leader_of_etcd(
+    tmp_path: Path, sink: Sink, etcd: EtcdCluster
+) -> None:
+    flags = ("--coordinator", etcd.url)
+    with Cluster(tmp_path / "nodes", nodes=2, flags=flags) as cluster:
+        cluster.start()
+        victim, survivor = cluster.nodes
+        with SteadyLoad([survivor.port], sink.port, pause_s=PAUSE_S) as load:
+            wait_until_acknowledged_again(load)
+            etcd.leader().kill()
+            victim.kill()
+            wait_until(
+                lambda: all(f"-{survivor.pid}-" in str(owner) for (owner,) in _owners(cluster)),
+                PATIENCE_S,
+                "the survivor owns every shard",
+            )
+            wait_until_fired(sink, FIRED)
+        verify(load, sink)
+
+
+def _owners(cluster: Cluster) -> list[tuple[object, ...]]:
+    return cluster.server.execute(OWNERS, database=DATABASE)
