@@ -1,6 +1,9 @@
 """The composition root: settings in, a running node out. The one package that knows adapters and services."""
 
+from typing import TYPE_CHECKING
+
 from tickwheel.wiring.executors import handler_names
+from tickwheel.wiring.inspection import inspect_shared_store
 from tickwheel.wiring.node import Node, open_node
 from tickwheel.wiring.schema import (
     SchemaStep,
@@ -14,11 +17,15 @@ from tickwheel.wiring.stores import open_store, shown_store, store_url
 from tickwheel.wiring.system import system_clock, system_randomness
 from tickwheel.wiring.unlimited import start_with_unlimited_credits
 
+if TYPE_CHECKING:
+    from tickwheel.wiring.inspection import Inspection as Inspection
+
 __all__ = [
     "Node",
     "SchemaStep",
     "after_restore",
     "handler_names",
+    "inspect_shared_store",
     "is_shared",
     "migrate_shared_store",
     "open_node",

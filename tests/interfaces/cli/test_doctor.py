@@ -13,8 +13,9 @@ from click.testing import Result
 from tickwheel.config import Settings
 from tickwheel.domain.zones import tzdata_version
 from tickwheel.interfaces.cli import checks
-from tickwheel.interfaces.cli.checks import Level, check_all
+from tickwheel.interfaces.cli.checks import check_all
 from tickwheel.interfaces.cli.failures import ExitCode
+from tickwheel.interfaces.cli.findings import Level
 from tickwheel.interfaces.cli.mounts import file_system_of
 
 from .server_process import ServerProcess

@@ -8,16 +8,14 @@ import shutil
 import socket
 import threading
 from collections.abc import Callable, Iterator
-from enum import StrEnum
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Final
 
-import msgspec
-
 from tickwheel.config import Settings
 from tickwheel.domain.errors import TickwheelError
 from tickwheel.domain.zones import tzdata_version
+from tickwheel.interfaces.cli.findings import Finding, Level
 from tickwheel.interfaces.cli.mounts import file_system_of
 from tickwheel.interfaces.client.blocking import Client
 from tickwheel.wiring import handler_names, pending_steps, sqlite_path, store_url, system_clock
@@ -37,28 +35,13 @@ _NETWORK: Final = frozenset(
 _IN_MEMORY: Final = frozenset({"tmpfs", "ramfs"})
 
 
-class Level(StrEnum):
-    """How bad it is."""
-
-    OK = "ok"
-    WARN = "warn"
-    FAIL = "fail"
-
-
-class Finding(msgspec.Struct, frozen=True):
-    """One line; `remedy` says what to do about it."""
-
-    name: str
-    level: Level
-    text: str
-    remedy: str = ""
-
-
 def check_all(settings: Settings) -> list[Finding]:
     """Everything, in an order that puts causes before their consequences."""
     checks: list[Callable[[Settings], Iterator[Finding]]] = [_folder, _store, _files, _clock, _port, _handlers]
     if store_url(settings).startswith("memory:"):
         checks.remove(_folder)
+    if settings.clustered:
+        checks[:2] = [_postgresql]
     return check_versions() + [finding for check in checks for finding in check(settings)]
 
 
@@ -75,6 +58,12 @@ def check_versions() -> list[Finding]:
     except PackageNotFoundError:
         found.append(Finding("event loop", Level.WARN, "asyncio's own", "Install uvloop: it is much faster."))
     return found
+
+
+def _postgresql(settings: Settings) -> Iterator[Finding]:
+    from tickwheel.interfaces.cli.checks_postgresql import check_postgresql
+
+    return check_postgresql(settings)
 
 
 def _folder(settings: Settings) -> Iterator[Finding]:

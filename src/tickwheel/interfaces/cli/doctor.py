@@ -4,8 +4,9 @@ import click
 import msgspec
 
 from tickwheel.domain.errors import ConfigError
-from tickwheel.interfaces.cli.checks import Finding, Level, check_all, check_versions
+from tickwheel.interfaces.cli.checks import check_all, check_versions
 from tickwheel.interfaces.cli.failures import ExitCode
+from tickwheel.interfaces.cli.findings import Finding, Level
 from tickwheel.interfaces.cli.output import print_json, printable
 from tickwheel.interfaces.cli.settings_options import read_settings, settings_options
 
