@@ -63,6 +63,20 @@ async def test_a_planned_stop_leaves_no_gap(cluster: Cluster) -> None:
 
 
 @clustered
+async def test_who_leaves_ends_under_all_of_its_names(cluster: Cluster) -> None:
+    """What it claimed before it was deposed and joined again need not wait for its lease either."""
+    a, b = await cluster.settled("a", "b")
+    former = b.incarnation
+    await a.store.depose(former, proved_dead=False)
+    await cluster.pass_ms(5_000)
+    ending = asyncio.ensure_future(b.shut_down())
+    await cluster.pass_ms(2_000)
+    assert ending.done()
+    assert cluster.is_dead(former)
+    assert cluster.is_dead(b.incarnation)
+
+
+@clustered
 async def test_a_draining_node_stays_a_member_until_it_leaves(cluster: Cluster) -> None:
     """Its attempts still run: nobody may hold it to be dead."""
     a, b = await cluster.settled("a", "b")
@@ -275,4 +289,4 @@ async def test_start_says_what_is_wrong_with_the_store(cluster: Cluster) -> None
     node.store.away = True
     with pytest.raises(StoreUnavailable):
         await node.ownership.start()
-    await node.peers.aclose()
+    assert not cluster.network.listeners

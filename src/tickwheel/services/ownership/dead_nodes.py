@@ -63,7 +63,7 @@ class DeadNodes:
         incarnation, proved = member.incarnation, self.is_proved(member)
         if incarnation not in deposed or (proved and incarnation not in self._proved):
             await self._store.depose(incarnation, proved_dead=proved)
-            for name in _earlier_names(incarnation) if proved else []:
+            for name in earlier_names(incarnation) if proved else []:
                 await self._store.depose(name, proved_dead=True)
             self._events.emit(MemberLost(incarnation=incarnation, proved=proved, silent_ms=member.silent_ms))
             deposed.add(incarnation)
@@ -74,6 +74,7 @@ class DeadNodes:
                 await self._coordinator.leave(incarnation)
 
 
-def _earlier_names(incarnation: str) -> list[str]:
+def earlier_names(incarnation: str) -> list[str]:
+    """Under which the same process was a member before: runs that it claimed then may still bear them."""
     process, number = process_of(incarnation)
     return [incarnation_of(process, earlier) for earlier in range(max(1, number - EARLIER_NAMES), number)]

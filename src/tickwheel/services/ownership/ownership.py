@@ -33,7 +33,7 @@ from tickwheel.ports.shards import ShardState, ShardStore
 from tickwheel.services.alarm import Alarm, wait_at_most
 from tickwheel.services.ownership.beats import NOTICE_MS, READ_MS, Beats
 from tickwheel.services.ownership.custody import Custody
-from tickwheel.services.ownership.dead_nodes import DeadNodes
+from tickwheel.services.ownership.dead_nodes import DeadNodes, earlier_names
 from tickwheel.services.ownership.holdings import Holdings
 from tickwheel.services.ownership.intake import Intake
 from tickwheel.services.ownership.leadership import Leadership
@@ -111,7 +111,11 @@ class Ownership:
         """Become a member and begin to take shards."""
         address = await self._peers.open(self.process, self._alarm.ring)
         self._beats.say(address=address)
-        await self._enlist()
+        try:
+            await self._enlist()
+        except BaseException:
+            await self._peers.aclose()
+            raise
         loops: dict[str, Callable[[], Awaitable[None]]] = {
             "store contact": self.contact.run,
             "beats": self._beats.run,
@@ -182,13 +186,17 @@ class Ownership:
         acts: Sequence[Callable[[], Awaitable[None]]] = (
             lambda: self._custody.give_up(me, list(self._custody.held())),
             self.leadership.resign,
-            lambda: self._store.depose(me, proved_dead=True),
+            self._declare_own_end,
             lambda: self._coordinator.leave(me),
         )
         for act in acts:
             with suppress(StoreUnavailable, OutcomeUnknown, ConnectionError):  # the others find out in time
                 await act()
         self._peers.nudge()
+
+    async def _declare_own_end(self) -> None:
+        for name in (self.incarnation, *earlier_names(self.incarnation)):
+            await self._store.depose(name, proved_dead=True)
 
     async def _enlist(self) -> None:
         """Become somebody new, who owns nothing yet."""
