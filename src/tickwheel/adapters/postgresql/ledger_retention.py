@@ -69,14 +69,18 @@ class LedgerRetention:
         self._again_ms: dict[str, int] = {}
         self.stragglers: dict[str, Straggler] = {}
 
-    def take_out(self, session: Session, now_ms: int, retention_ms: int) -> None:
-        """Make pieces of what may go, at most one leaf per table."""
+    def take_out(self, session: Session, now_ms: int, retention_ms: int) -> bool:
+        """Make a piece of one leaf that may go; gives whether there was any.
+
+        One at a time, and runs and attempts first: they are written with the names that their definitions have.
+        """
         cutoff_ms = now_ms - max(retention_ms, KEY_LIFE_MS)
         acknowledged = read_acknowledged(session)
         runs = list_leaves(session.connection, "runs")
         due = [leaf for leaf in runs if leaf.end <= cutoff_ms]
         due = [leaf for leaf in due if self._is_settled(session, leaf, acknowledged)]
-        self._first_that_goes(session, RUNS, due, now_ms, cutoff_ms)
+        if self._first_that_goes(session, RUNS, due, now_ms, cutoff_ms):
+            return True
         [(_, sealed_runs_ms, _)] = session.rows(SQL["sealed"])
         runs = list_leaves(session.connection, "runs")
         attempts = [
@@ -85,13 +89,14 @@ class LedgerRetention:
             if leaf.end <= min(cutoff_ms, sealed_runs_ms)
         ]
         whole = [leaf for leaf in attempts if not any(_overlap(leaf, other) for other in runs)]
-        self._first_that_goes(session, ATTEMPTS, whole, now_ms, cutoff_ms, can_thin=False)
+        if self._first_that_goes(session, ATTEMPTS, whole, now_ms, cutoff_ms, can_thin=False):
+            return True
         homes = [
             leaf
             for leaf in list_leaves(session.connection, "jobs")
             if leaf.start != RECURRING_HOME and leaf.end * DAY_MS <= min(cutoff_ms, sealed_runs_ms)
         ]
-        self._first_that_goes(session, JOBS, homes, now_ms, cutoff_ms)
+        return self._first_that_goes(session, JOBS, homes, now_ms, cutoff_ms)
 
     def _is_settled(self, session: Session, leaf: Leaf, acknowledged: Acknowledged) -> bool:
         if acknowledged.ack_ms < leaf.end:
@@ -112,7 +117,7 @@ class LedgerRetention:
         cutoff_ms: int,
         *,
         can_thin: bool = True,
-    ) -> None:
+    ) -> bool:
         for leaf in leaves:
             if self._again_ms.get(leaf.name, 0) > now_ms:
                 continue
@@ -120,12 +125,13 @@ class LedgerRetention:
                 reason = _take_out(session, table, leaf, cutoff_ms, can_thin=can_thin)
             except (psycopg.errors.LockNotAvailable, psycopg.errors.QueryCanceled, Moved) as error:
                 self._note(leaf, f"it could not be taken out yet ({str(error).strip() or type(error).__name__})")
-                return
+                return False
             if reason is None:
                 self.stragglers.pop(leaf.name, None)
-                return
+                return True
             self._again_ms[leaf.name] = now_ms + LOOK_AGAIN_MS
             self._note(leaf, reason)
+        return False
 
     def _note(self, leaf: Leaf, reason: str) -> None:
         self.stragglers[leaf.name] = Straggler(leaf.name, reason)

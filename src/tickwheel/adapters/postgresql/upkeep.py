@@ -108,8 +108,9 @@ class Upkeep:
         now_ms = self._clock(session)
         mark_leaves(session, now_ms)
         self._timers = drop_resolved(session)
-        self._ledger.take_out(session, now_ms, retention_ms)
-        deleted = self._drop_pieces(session, now_ms, retention_ms)
+        deleted = self._drop_pieces(session, now_ms, retention_ms)  # of a sweep that was interrupted
+        while not deleted and self._ledger.take_out(session, now_ms, retention_ms):
+            deleted = self._drop_pieces(session, now_ms, retention_ms)
         return deleted + self._definitions.delete_over(session, now_ms, retention_ms)
 
     def _finish_orphans(self, session: Session) -> None:

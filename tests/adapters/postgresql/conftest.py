@@ -1,0 +1,55 @@
+"""Databases with Tickwheel's tables, and a store whose days pass by command."""
+
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from tickwheel.adapters.postgresql import migrate
+from tickwheel.adapters.postgresql.partitions import make_window
+from tickwheel.domain.ids import DAY_MS
+from tickwheel.testing.virtual_clock import START_MS, VirtualClock
+
+from ...servers.postgresql import PostgresServer  # noqa: TID252 - tests are not installed: no absolute name
+from ...servers.postgresql_databases import copied_database  # noqa: TID252 - as above
+from .calendar import Calendar
+
+
+@pytest.fixture
+def clock() -> VirtualClock:
+    return VirtualClock()
+
+
+@pytest.fixture
+def migrated(postgresql: PostgresServer) -> Iterator[str]:
+    """The name of a database with tables and the leaves around the clock's start."""
+    name = copied_database("store", _prepare)
+    yield name
+    postgresql.drop_database(name)
+
+
+@pytest.fixture
+async def calendar(postgresql: PostgresServer, migrated: str, clock: VirtualClock) -> AsyncIterator[Calendar]:
+    """Without history."""
+    calendar = Calendar(postgresql, migrated, clock)
+    await calendar.open()
+    yield calendar
+    await calendar.store.aclose()
+
+
+@pytest.fixture
+async def historian(
+    postgresql: PostgresServer, migrated: str, clock: VirtualClock, tmp_path: Path
+) -> AsyncIterator[Calendar]:
+    """With a folder `history`."""
+    calendar = Calendar(postgresql, migrated, clock, tmp_path / "history")
+    await calendar.open()
+    yield calendar
+    await calendar.store.aclose()
+
+
+def _prepare(url: str) -> None:
+    migrate(url)
+    with psycopg.connect(url, autocommit=True) as connection:
+        make_window(connection, START_MS - DAY_MS, START_MS + 2 * DAY_MS, START_MS)
