@@ -51,6 +51,9 @@ class HostGate:
         self._hosts: dict[str, _Host] = {}
         self.held_count = 0
 
+    def __len__(self) -> int:
+        return self.held_count
+
     def admit(self, timers: Rows, specs: Sequence[Spec | None], left_out: Iterable[int]) -> list[int]:
         """Give each webhook a place at its host; the rows that found none, which are held from now on."""
         if not (kinds_of(timers) == KIND_WEBHOOK).any():
@@ -89,6 +92,11 @@ class HostGate:
         """All that is held."""
         held = [host.waiting.rows() for host in self._hosts.values() if len(host.waiting)]
         return np.concatenate(held) if held else empty(TIMER)
+
+    def lowest_due_ms(self) -> int | None:
+        """The earliest due time of all that is held; None when nothing is."""
+        lowest = (host.waiting.lowest_due_ms() for host in self._hosts.values())
+        return min((due_ms for due_ms in lowest if due_ms is not None), default=None)
 
     def _enter(self, name: str, lane: int) -> bool:
         host = self._hosts.get(name)

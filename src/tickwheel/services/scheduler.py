@@ -181,16 +181,16 @@ class Scheduler:
         self._sweeper = Sweeper(store=store, clock=clock, retention_ms=settings.retention_ms, is_leader=is_leader)
         self._chain_check = ChainCheck(store=store, owner=self, clock=clock, events=events, is_leader=is_leader)
         self._unresolved = Unresolved(
-            bounds=(self.wheel.next_due_ms, self.ready.lowest_due_ms),
+            wheel_next_ms=self.wheel.next_due_ms,
+            crowds=(self.ready, self.gate),
             places=(
                 self.parked.rows,
-                self.gate.rows,
                 self._claims.rows,
                 *(pool.inflight.unleased for pool in self.pools),
                 self.completions.rows,
                 self._reaper.rows,
             ),
-            floors=(lambda: self._unserved.floors,),
+            unserved=self._unserved,
         )
         self._safety_net = SafetyNet(
             store=store,

@@ -21,7 +21,12 @@ from tickwheel.services.scheduler import Scheduler, SchedulerSettings
 from tickwheel.testing.seeded_randomness import SeededRandomness
 from tickwheel.testing.virtual_clock import VirtualClock
 
-from ..world import Call, Events, FakeExecutor, World
+from ..world import (  # noqa: TID252 - tests are not installed, so they have no absolute name
+    Call,
+    Events,
+    FakeExecutor,
+    World,
+)
 
 SETTINGS = SchedulerSettings(webhook_slots=64, handler_slots=16)
 

@@ -141,7 +141,7 @@ async def test_a_poll_whose_answer_is_lost_is_repeated_from_the_same_snapshot(fl
     await a.take()
     await fleet.pass_ms(1_000)
     new, feed = fleet.job(in_ms=1_000), a.store.feed
-    lost = []
+    lost: list[Fed] = []
 
     async def lose(prev: Snapshot, shards: Sequence[int], until_ms: int) -> Fed:
         fed = await feed(prev, shards, until_ms)
@@ -192,7 +192,7 @@ async def test_the_window_never_grows_beyond_a_poll_under_way(fleet: Fleet) -> N
     [a] = await fleet.start("a")
     await a.take()
     await fleet.pass_ms(10_000)
-    until = []
+    until: list[int] = []
     never = asyncio.Event()
 
     async def hang(prev: Snapshot, shards: Sequence[int], until_ms: int) -> Fed:
@@ -275,3 +275,30 @@ async def test_timers_beyond_the_window_come_with_their_slice(fleet: Fleet) -> N
     await fleet.pass_ms(3 * 3_600_000 + 1_000)
     assert succeeded(fleet, far) == [True]
     assert a.calls[0].started_ms == far.job.scheduled_ms
+
+
+@with_fleet
+async def test_what_the_first_poll_brings_is_armed_though_no_slice_was_read_yet(fleet: Fleet) -> None:
+    """B2: it was committed late, due before the pair, so no slice will have it and no poll will give it again."""
+    a, b = await fleet.start("a", "b")
+    await a.take()
+    await fleet.pass_ms(1_000)
+    late, hanging = fleet.job(in_ms=500), fleet.begin_insert()
+    await fleet.pass_ms(5_000)
+    await a.kill()
+    hanging.commit(late)
+    await fleet.depose(a, proved_dead=True)
+    load, away = b.store.load_timers, True
+
+    async def refuse(from_ms: int, until_ms: int, limit: int, shards: Sequence[int] | None = None) -> Rows:
+        if away:
+            raise StoreUnavailable("down")
+        return await load(from_ms, until_ms, limit, shards)
+
+    b.scheduler._groups._on_new = lambda: None  # the reader of slices is not told
+    b.store.load_timers = refuse  # type: ignore[method-assign]
+    await b.take()
+    await fleet.pass_ms(2_000)
+    away = False
+    await fleet.pass_ms(3_000)
+    assert succeeded(fleet, late) == [True]

@@ -18,8 +18,12 @@ from tickwheel.services.tokens import SEQUENCE_LIMIT
 from .fleet import SETTINGS, Fleet, shard_of_job, with_fleet
 
 
-async def refuse(*args: object) -> Any:
+async def _refuse(*args: object) -> None:
     raise StoreUnavailable("down")
+
+
+refuse: Any = _refuse
+"""In the place of any verb."""
 
 
 @with_fleet
@@ -103,7 +107,7 @@ async def test_owner_and_worker_that_die_before_the_first_renewal_lose_nothing(p
 
 @with_fleet
 async def test_a_renewed_attempt_holds_nothing_back_and_is_found_by_its_lease(fleet: Fleet) -> None:
-    """C3: in flight *with* a row in `leases` is resolved: whoever owns the shard finds it when the lease is over."""
+    """C3: in flight *with* a row in `leases` is resolved: the next owner finds it when the lease is over."""
     a, b = await fleet.start("a", "b")
     await a.take()
     a.behave = lambda work: None
@@ -151,7 +155,8 @@ async def test_an_end_that_cannot_be_written_holds_the_pair_until_the_run_is_rea
     assert fleet.stored_ack_ms(shard_of_job(poisoned)) <= (poisoned.job.scheduled_ms or 0)
     await fleet.pass_ms(60_000)
     run = fleet.run_of(poisoned)
-    assert run is not None and (run.state, run.attempt) == (RunState.SUCCEEDED, 2)
+    assert run is not None
+    assert (run.state, run.attempt) == (RunState.SUCCEEDED, 2)
     assert fleet.stored_ack_ms(shard_of_job(poisoned)) > (poisoned.job.scheduled_ms or 0)
 
 
@@ -260,7 +265,7 @@ async def test_a_store_whose_clock_is_behind_is_asked_again_after_a_pause(fleet:
 
 @with_fleet
 async def test_a_reap_that_the_store_refuses_is_tried_again(fleet: Fleet) -> None:
-    """C3: that a reap was sent resolves nothing; here the store's clock is behind, and the lease not past by it."""
+    """C3: that a reap was sent resolves nothing. (Here the lease is not past by the clock of the store.)"""
     a, b = await fleet.start("a", "b")
     await a.take()
     a.behave = lambda work: None
@@ -321,7 +326,8 @@ async def test_a_hand_over_leaves_no_gap_and_starts_nothing_twice(fleet: Fleet) 
     calls = sorted(a.calls + b.calls, key=lambda call: call.started_ms)
     assert sorted(call.work.job_id for call in calls) == sorted(new.job.job_id for new in jobs)
     assert max(call.started_ms - call.work.scheduled_ms for call in calls) <= 100
-    assert a.calls and b.calls
+    assert a.calls
+    assert b.calls
 
 
 @with_fleet

@@ -136,10 +136,13 @@ class Groups:
             self.add([one.shard for one in ones], prev, min((pair.ack_ms for pair in pairs), default=0))
 
     def add(self, shards: Sequence[int], prev: Snapshot | None, ack_ms: int) -> None:
-        """One group that is to be loaded."""
-        group = ShardGroup(_mask(shards), prev, begins_ms=ack_ms)
+        """One group that is to be loaded from `ack_ms` on.
+
+        What the feed brings before the first slice is read, due before that, is held: no slice will have it.
+        """
+        group = ShardGroup(_mask(shards), prev, hi_ms=ack_ms, begins_ms=ack_ms)
         self.all.append(group)
-        self._hi_ms[group.mask] = NOT_LOADED
+        self._hi_ms[group.mask] = ack_ms
         self._on_new()
 
     def begin(self, group: ShardGroup) -> None:

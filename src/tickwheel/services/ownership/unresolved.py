@@ -17,7 +17,7 @@ floor per shard stands for them, renewed whenever the safety net has read all ov
 """
 
 from collections.abc import Callable, Sequence
-from typing import Final
+from typing import Final, Protocol
 
 import numpy as np
 
@@ -25,6 +25,8 @@ from tickwheel.domain.columns import Ints, Rows
 from tickwheel.domain.ids import SHARD_COUNT, shards_of
 
 NEVER_MS: Final = (1 << 63) - 1
+FEW_TIMERS: Final = 20_000
+"""Up to here a crowd is looked at by shard."""
 
 
 def no_floors() -> Ints:
@@ -55,30 +57,47 @@ class Unserved:
             floors[list(shards)] = NEVER_MS
 
 
+class Crowd(Protocol):
+    """A place that may hold very many timers."""
+
+    def __len__(self) -> int: ...
+
+    def rows(self) -> Rows: ...
+
+    def lowest_due_ms(self) -> int | None: ...
+
+
 class Unresolved:
-    """Asks all places. `bounds` give one instant each (None: empty), `places` rows with `job_id` and `due_ms`."""
+    """Asks all places: `places` give rows with `job_id` and `due_ms`; the wheel gives one bound for all shards."""
 
     def __init__(
         self,
         *,
-        bounds: Sequence[Callable[[], int | None]],
+        wheel_next_ms: Callable[[], int | None],
+        crowds: Sequence[Crowd],
         places: Sequence[Callable[[], Rows]],
-        floors: Sequence[Callable[[], Ints]],
+        unserved: Unserved,
     ) -> None:
-        self._bounds, self._places, self._floors = bounds, places, floors
+        self._wheel_next_ms, self._crowds, self._places = wheel_next_ms, crowds, places
+        self._unserved = unserved
 
     def lowest_ms(self) -> Ints:
         """By shard."""
-        lowest = no_floors()
-        for bound in self._bounds:
-            due_ms = bound()
-            if due_ms is not None:
-                np.minimum(lowest, due_ms, out=lowest)
-        for floors in self._floors:
-            np.minimum(lowest, floors(), out=lowest)
+        lowest = self._unserved.floors.copy()
+        _bound(lowest, self._wheel_next_ms())
+        for crowd in self._crowds:
+            if len(crowd) > FEW_TIMERS:
+                _bound(lowest, crowd.lowest_due_ms())
+            else:
+                lower(lowest, crowd.rows())
         for place in self._places:
             lower(lowest, place())
         return lowest
+
+
+def _bound(floors: Ints, due_ms: int | None) -> None:
+    if due_ms is not None:
+        np.minimum(floors, due_ms, out=floors)
 
 
 def lower(floors: Ints, timers: Rows) -> None:
