@@ -17,6 +17,7 @@ from tickwheel.interfaces.bench.detailed_sink import COLUMNS
 from tickwheel.interfaces.bench.nodes import Nodes
 from tickwheel.interfaces.bench.outcome import BenchFailed, Figures, lateness_figures
 from tickwheel.interfaces.bench.progress import Progress
+from tickwheel.interfaces.bench.server import wait_until_quiet
 from tickwheel.interfaces.bench.traffic import LEAD_MS, Traffic
 from tickwheel.interfaces.bench.webhooks import Sink
 from tickwheel.ports.clock import Clock
@@ -57,7 +58,9 @@ def failover(
                     bar.update(1)
             finally:
                 traffic.end()
-            _wait(LEAD_MS / 1000 + 2)
+            _wait(LEAD_MS / 1000 + 1)
+            for server in cluster.servers:
+                wait_until_quiet(server.port)
     finally:
         rows = sink.received()
     return _figures(traffic, faults, rows)

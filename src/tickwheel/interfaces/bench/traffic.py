@@ -24,6 +24,7 @@ SLICE_MS: Final = 100
 LEAD_MS: Final = 4_000
 """Jobs are created this long before they are due; no fault that is measured may last longer."""
 TIMEOUT_S: Final = 10
+HANG_UP: Final = b""
 
 
 @dataclass
@@ -70,6 +71,7 @@ class Traffic:
         """As a load balancer does: send it nothing any more, and wait for what is under way."""
         with self._lock:
             self._open.discard(node)
+        self._queues[node].put(HANG_UP)
         self._queues[node].join()
 
     def return_to(self, node: int) -> None:
@@ -97,7 +99,10 @@ class Traffic:
         connection = http.client.HTTPConnection("127.0.0.1", self._ports[node], timeout=TIMEOUT_S)
         while (body := self._queues[node].get()) is not None:
             try:
-                self._post(connection, node, body)
+                if body == HANG_UP:
+                    connection.close()
+                else:
+                    self._post(connection, node, body)
             except (OSError, http.client.HTTPException, msgspec.DecodeError) as error:
                 self.failures.append(f"node {node}: {type(error).__name__}: {error}")
                 connection.close()
