@@ -14,6 +14,8 @@ from .proofs import refusals, verify, wait_until_acknowledged_again
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300), pytest.mark.xdist_group("processes")]
 DATABASE = "cluster"
+NOTICED_S = 1.5
+"""So long it takes until somebody knows that the primary is dead."""
 
 
 def url_of(primary: PostgresServer, standby: PostgresServer) -> str:
@@ -36,8 +38,9 @@ def test_nothing_acknowledged_is_lost_in_a_promotion(tmp_path: Path, sink: Sink)
             start_all(nodes[1:])
             with SteadyLoad([node.port for node in nodes], sink.port) as load:
                 wait_until_acknowledged_again(load)
-                primary.kill()
                 began = time.monotonic()
+                primary.kill()
+                time.sleep(NOTICED_S)
                 standby.promote()
                 wait_until_acknowledged_again(load)
                 back = time.monotonic()
