@@ -19,6 +19,7 @@ from tickwheel.services.jobs import Jobs
 from tickwheel.services.ownership.holdings import Holdings
 from tickwheel.services.ownership.node_note import NodeNote
 from tickwheel.services.ownership.ownership import Ownership
+from tickwheel.services.ownership.recent import RecentlyArmed
 from tickwheel.services.runs import Runs
 from tickwheel.services.scheduler import Scheduler, SchedulerSettings
 from tickwheel.testing.model import ModelDatabase, ModelStore, Process, ProcessClock, Weather
@@ -105,6 +106,7 @@ class Node:
             note=NodeNote(name=name),
         )
         self.scheduler.join(self.ownership)
+        self.scheduler._groups._recent = RecentlyArmed(self.clock, cell_bits=10)  # small, as the jobs are few
         self.jobs = Jobs(self.store, self.scheduler, self.clock, randomness)
         self.runs = Runs(self.store, self.scheduler, self.clock)
         self.dead_letters = DeadLetters(self.store, self.scheduler, self.clock)

@@ -39,9 +39,9 @@ OVERDUE_MS: Final = 3_000
 class Plot(msgspec.Struct, frozen=True):
     """How long and how wild. Lengths in ms."""
 
-    busy_ms: int = 15_000
-    request_every_ms: int = 80
-    fault_every_ms: int = 650
+    busy_ms: int = 9_500
+    request_every_ms: int = 100
+    fault_every_ms: int = 400
     bad_rate: float = 0.004
     slow_rate: float = 0.05
 
@@ -135,7 +135,7 @@ class Story:
             await self.clock.sleep_ms(self.plot.request_every_ms)
 
     async def _break(self) -> None:
-        await self.clock.sleep_ms(1_000)
+        await self.clock.sleep_ms(800)
         while self.clock.monotonic_ms() < self.plot.busy_ms:
             self.faults.strike()
             await self.clock.sleep_ms(self.plot.fault_every_ms)

@@ -19,7 +19,7 @@ from .rulebook import Rulebook
 T = TypeVar("T")
 TENANT: Final = "default"
 CRONS: Final = ("* * * * * *", "*/2 * * * * *", "1/2 * * * * *", "*/3 * * * * *")
-RECURRING_LIMIT: Final = 10
+RECURRING_LIMIT: Final = 8
 
 
 class Users:
@@ -72,7 +72,7 @@ class Users:
                     self.recurring.add(answer.job_id)
 
     def _one_off(self) -> dict[str, object]:
-        delay_ms = self._rng.choice((-2_000, 0, 0, 5, 60, 300, 1_000, 2_500, 5_000, 9_000))
+        delay_ms = self._rng.choice((-2_000, 0, 0, 5, 60, 300, 1_000, 2_500, 5_000))
         delay_ms += self._rng.randrange(50)
         return {
             "schedule_type": "ONE_OFF",
