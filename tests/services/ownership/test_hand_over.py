@@ -8,6 +8,7 @@ from tickwheel.domain.errors import StoreUnavailable
 from tickwheel.domain.ids import SHARD_COUNT
 from tickwheel.ports.events import Deposed, MemberLost, ShardsLeft, ShardsTaken
 from tickwheel.services.ownership.node_note import NodeNote
+from tickwheel.services.ownership.ownership import OwnershipSettings
 
 from .cluster import PAIR, Cluster, Node, clustered
 
@@ -129,9 +130,14 @@ async def test_giving_up_ends_the_claims_first_and_stores_the_pair(cluster: Clus
 async def test_groups_are_small_so_that_each_shard_waits_for_few_others(cluster: Cluster) -> None:
     [a] = await cluster.settled("a")
     a.intake.claim_ms = 40
-    await cluster.start("b")
+    a.intake.acts.clear()
+    await cluster.start("b", "c")
     assert await longest_gap_ms(cluster, 3_000) <= 100
     assert cluster.is_shared()
+    groups = [shards for kind, shards in a.intake.acts if kind == "quiesce"]
+    heirs = [[node.name for node in cluster.nodes if set(group) <= node.shards] for group in groups]
+    assert all(len(group) <= OwnershipSettings().group_shards for group in groups)
+    assert all(heirs), "a group goes to one node, which loads it as one"
 
 
 @clustered

@@ -59,10 +59,12 @@ class Custody:
 
     async def renounce(self, shards: Sequence[int]) -> None:
         """Stop firing these and forget them, but keep them in the store: the next look takes them anew (D5)."""
+        held = self.held()
+        renounced = [shard for shard in shards if shard in held]
         try:
-            await self._intake.quiesce(shards)
+            await self._intake.quiesce(renounced)
         finally:
-            self.lose(shards)
+            self.lose(renounced)
 
     async def _store_pairs(self, me: str, leaving: Mapping[int, int]) -> None:
         pairs = self._intake.pairs(list(leaving))
