@@ -87,6 +87,22 @@ async def test_an_error_of_another_kind_ends_the_leadership_too(cluster: Cluster
 
 
 @clustered
+async def test_a_leader_whose_question_fails_resigns_until_it_is_answered(cluster: Cluster) -> None:
+    [a] = await cluster.settled("a")
+    acquire = a.coordinator.acquire_lock
+
+    async def refused(name: str, incarnation: str) -> int | None:
+        raise ConnectionError("locks are away, beats are not")
+
+    a.coordinator.acquire_lock = refused  # type: ignore[method-assign]  # the fault of this test
+    await cluster.pass_ms(1_000)
+    assert not a.ownership.leadership.is_leader()
+    a.coordinator.acquire_lock = acquire  # type: ignore[method-assign]  # it is mended
+    await cluster.pass_ms(1_000)
+    assert a.ownership.leadership.is_leader()
+
+
+@clustered
 async def test_without_a_coordinator_nobody_leads(cluster: Cluster) -> None:
     """A leader that can't show its beats may have lost the lock already."""
     nodes = await cluster.settled("a", "b")
