@@ -1,4 +1,4 @@
-"""Real nodes on PostgreSQL with etcd as their coordinator: what a user sees when etcd breaks."""
+"""Real nodes on PostgreSQL with another coordinator: what a user sees when it breaks, or dies with a node."""
 
 import time
 from pathlib import Path
@@ -11,12 +11,14 @@ from ..postgresql_faults.load import SteadyLoad  # noqa: TID252
 from ..postgresql_faults.proofs import verify, wait_until_acknowledged_again  # noqa: TID252
 from ..servers.cluster import DATABASE, Cluster  # noqa: TID252
 from ..servers.etcd import EtcdCluster  # noqa: TID252
+from ..servers.fake_consul import FakeConsul  # noqa: TID252
+from ..servers.serve import Serve  # noqa: TID252
 from ..servers.waiting import wait_until  # noqa: TID252
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300), pytest.mark.xdist_group("processes")]
-FIRED = 100
+FIRED = 60
 PATIENCE_S = 60
-PAUSE_S = 0.03
+PAUSE_S = 0.05
 OWNERS = """SELECT DISTINCT n.incarnation FROM tickwheel.shards AS s
   LEFT JOIN tickwheel.nodes AS n ON n.number = s.owner"""
 
@@ -62,13 +64,36 @@ def test_nothing_is_lost_when_a_node_dies_with_the_leader_of_etcd(
             wait_until_acknowledged_again(load)
             etcd.leader().kill()
             victim.kill()
-            wait_until(
-                lambda: all(f"-{survivor.pid}-" in str(owner) for (owner,) in _owners(cluster)),
-                PATIENCE_S,
-                "the survivor owns every shard",
-            )
+            wait_until_owned_by(survivor, cluster)
             wait_until_fired(sink, FIRED)
         verify(load, sink)
+
+
+def test_nodes_find_and_miss_each_other_through_the_fake_consul(tmp_path: Path, sink: Sink) -> None:
+    """What Consul would say, as far as a fake can tell; its leader is away for a while, too."""
+    with FakeConsul() as consul:
+        flags = ("--coordinator", consul.url)
+        with Cluster(tmp_path / "nodes", nodes=2, flags=flags) as cluster:
+            cluster.start()
+            victim, survivor = cluster.nodes
+            with SteadyLoad([survivor.port], sink.port, pause_s=PAUSE_S) as load:
+                wait_until(lambda: len(_owners(cluster)) == 2, PATIENCE_S, "both nodes own shards")
+                consul.has_leader = False
+                wait_until_fired(sink, FIRED)
+                consul.has_leader = True
+                victim.kill()
+                wait_until_owned_by(survivor, cluster)
+                wait_until_fired(sink, FIRED)
+            verify(load, sink)
+
+
+def wait_until_owned_by(node: Serve, cluster: Cluster) -> None:
+    """Every shard, as the store says."""
+
+    def owns_all() -> bool:
+        return all(f"-{node.pid}-" in str(owner) for (owner,) in _owners(cluster))
+
+    wait_until(owns_all, PATIENCE_S, f"{node.name} owns every shard")
 
 
 def _owners(cluster: Cluster) -> list[tuple[object, ...]]:
