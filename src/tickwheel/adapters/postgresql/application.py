@@ -33,10 +33,13 @@ class Moment(NamedTuple):
 
 
 class _Row(NamedTuple):
+    """A ledger row as the decision saw it; what is written is written to this row or not at all."""
+
     state: RunState
     gen: int
     fence: int
     lane: int
+    timer_due_ms: int | None  # with -gen: the follow-up timer that it waits for
 
 
 def insert_job(session: Session, new: NewJob, moment: Moment) -> Changed:
@@ -66,6 +69,10 @@ class Application:
         self._session, self._view, self._live, self._first = session, found.view, found.live, found.first
         self._moment = moment
         self._job = found.view.job
+        self._seen: dict[int, _Row | None] = {
+            run.scheduled_ms: _Row(run.state, run.gen, run.fence, int(run.lane), run.retry_ms)
+            for run in found.view.open_runs
+        }
         self._key: dict[str, Any] = {
             "shard": shard_of(self._job.job_id),
             "home": home_of(self._job.job_id),
@@ -101,7 +108,7 @@ class Application:
         for write in change.runs:
             source = states.get(write.scheduled_ms)
             if source is None:
-                stored = self._stored(write.scheduled_ms)
+                stored = self._look_at(write.scheduled_ms)
                 source = None if stored is None else stored.state
             if (source, write.state) not in CHANGE_MOVES:
                 word = "none" if source is None else source.name
@@ -150,45 +157,56 @@ class Application:
         instant = {"scheduled_ms": write.scheduled_ms}
         if write.state is not RunState.FAILED:
             self._run("unbury", **instant)
-        stored = self._stored(write.scheduled_ms)
-        gen = (0 if stored is None else stored.gen) + (write.follow_up_ms is not None)
+        seen = self._look_at(write.scheduled_ms)
+        gen = (0 if seen is None else seen.gen) + (write.follow_up_ms is not None)
+        lane = int(self._job.lane) if seen is None else seen.lane
         follow_up = None
         if write.follow_up_ms is not None:
             timer = FirstTimer(write.follow_up_ms, write.scheduled_ms, -gen)
-            lane = int(self._job.lane) if stored is None else stored.lane
             follow_up = _insert_timer(self._session, self._job, timer, lane, self._moment)
+        due_ms = None if follow_up is None else follow_up.due_ms
         values: dict[str, Any] = {
             **instant,
             "gen": gen,
             "state": int(write.state),
             "skip_reason": int(write.skip_reason),
-            "due_ms": None if follow_up is None else follow_up.due_ms,
+            "due_ms": due_ms,
             "finished_ms": self._moment.now_ms if write.state in TERMINAL else None,
         }
-        if stored is None:
+        if seen is None:
             self._insert_run(write.scheduled_ms, values)
         else:
-            statement = "move_run" if follow_up is None else "let_run_wait"
-            seen = {"seen_state": int(stored.state), "seen_gen": stored.gen, "seen_fence": stored.fence}
-            if not self._rows(statement, reset=write.reset_attempts, **values, **seen):
-                raise RunMoved
-            self._run("drop_lease", **instant)
+            self._move_run("move_run" if follow_up is None else "let_run_wait", write, seen, values)
+        fence = 0 if seen is None else seen.fence
+        self._seen[write.scheduled_ms] = _Row(write.state, gen, fence, lane, due_ms)
         return follow_up
 
     def _insert_run(self, scheduled_ms: int, values: dict[str, Any]) -> None:
-        armed = [live.armed_ms for live in self._live if live.timer.scheduled_ms == scheduled_ms]
-        values["armed_ms"] = min(armed, default=None)
+        """The row takes the place of the timer, which is taken back."""
+        replaced = [live for live in self._live if live.timer.scheduled_ms == scheduled_ms]
+        for live in replaced:
+            self._drop_timer(live.timer)
+        values["armed_ms"] = min((live.armed_ms for live in replaced), default=None)
         values["lane"] = int(self._job.lane)
         values["listed"] = self._job.recurring or self._first.instant_ms != scheduled_ms
         if not self._rows("insert_run", **values):
             raise RunMoved
 
-    def _stored(self, scheduled_ms: int) -> _Row | None:
-        rows = self._rows("run_state", scheduled_ms=scheduled_ms)
-        if not rows:
-            return None
-        state, gen, fence, lane = rows[0]
-        return _Row(RunState(state), gen, fence, lane)
+    def _move_run(self, statement: str, write: LedgerWrite, seen: _Row, values: dict[str, Any]) -> None:
+        guard = {"seen_state": int(seen.state), "seen_gen": seen.gen, "seen_fence": seen.fence}
+        if not self._rows(statement, reset=write.reset_attempts, **values, **guard):
+            raise RunMoved
+        if seen.timer_due_ms is not None:
+            self._drop_timer(FirstTimer(seen.timer_due_ms, write.scheduled_ms, -seen.gen))
+        self._run("drop_lease", scheduled_ms=write.scheduled_ms)
+
+    def _look_at(self, scheduled_ms: int) -> _Row | None:
+        """The row of that instant as this change knows it: read once, then as it was written here."""
+        if scheduled_ms not in self._seen:
+            self._seen[scheduled_ms] = None
+            for state, gen, fence, lane in self._rows("run_state", scheduled_ms=scheduled_ms):
+                self._seen[scheduled_ms] = _Row(RunState(state), gen, fence, lane, None)
+        return self._seen[scheduled_ms]
 
     def _run(self, statement: str, **bindings: Any) -> None:
         self._session.run(SQL[statement], {**self._key, **bindings})
