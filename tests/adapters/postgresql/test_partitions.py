@@ -91,6 +91,15 @@ async def test_what_was_dropped_is_never_made_again(calendar: Calendar) -> None:
     assert not calendar.has_leaf("timers", 0)
 
 
+async def test_leaves_are_made_ahead_after_yesterday_was_dropped(calendar: Calendar) -> None:
+    """The window begins a little in the past, and the timers of that time may be gone already."""
+    await calendar.pass_to(1.5)
+    assert not calendar.has_leaf("timers", 0)
+    await calendar.store.maintain(calendar.clock.now_ms())
+    assert calendar.has_leaf("timers", 62)
+    assert not calendar.has_leaf("timers", 0)
+
+
 async def test_the_ledger_stays_until_the_timers_are_gone(calendar: Calendar) -> None:
     """C7: a timer that is read again would find no row and fire once more."""
     new = await calendar.finish()
