@@ -85,6 +85,5 @@ async def _within(length_ms: int, work: Coroutine[Any, Any, T]) -> T:
             raise TimeoutError("the peer did not answer in time")
         return working.result()
     finally:
-        if not working.done():
-            working.cancel()
-            await asyncio.gather(working, return_exceptions=True)
+        working.cancel()  # nothing, if it is done; but its error has to be looked at even when we are cancelled
+        await asyncio.gather(working, return_exceptions=True)
