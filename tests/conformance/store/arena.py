@@ -32,6 +32,16 @@ class Arena:
         self._numbers = count(1)
         self.store: Store
 
+    @property
+    def lists_unrenewed(self) -> bool:
+        """Whether `expired` knows of attempts that were never renewed."""
+        return self._backend.lists_unrenewed
+
+    @property
+    def sweeps_rows(self) -> bool:
+        """Whether retention deletes row by row."""
+        return self._backend.sweeps_rows
+
     async def open(self) -> None:
         self.store = await self._backend.open()
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Protocol
 
 from tests.servers.postgresql_databases import emptied_store
+
 from tickwheel.adapters.memory import MemoryStore
 from tickwheel.adapters.postgresql import open_postgresql_store
 from tickwheel.adapters.sqlite import open_sqlite_store
@@ -18,6 +19,11 @@ from tickwheel.testing.virtual_clock import VirtualClock
 class Backend(Protocol):
     """A database that outlives the stores that are opened on it."""
 
+    lists_unrenewed: bool
+    """Whether `expired` knows of attempts that were never renewed (a store of a cluster need not)."""
+    sweeps_rows: bool
+    """Whether retention deletes row by row, to the millisecond; else whole days go, with tests of their own."""
+
     async def open(self) -> Store: ...
 
     def drop(self) -> None:
@@ -26,6 +32,9 @@ class Backend(Protocol):
 
 class MemoryBackend:
     """The data lives in the object, so every process of a test shares it."""
+
+    lists_unrenewed = True
+    sweeps_rows = True
 
     def __init__(self, directory: Path, clock: VirtualClock) -> None:
         self._store = MemoryStore(clock)
@@ -40,6 +49,8 @@ class MemoryBackend:
 class SqliteBackend:
     """A folder of the test's own: a copy of one whose tables were made once."""
 
+    lists_unrenewed = True
+    sweeps_rows = True
     _blank: dict[str, bytes] | None = None
 
     def __init__(self, directory: Path, clock: VirtualClock) -> None:
@@ -66,6 +77,9 @@ class SqliteBackend:
 
 class PostgresqlBackend:
     """A database on the server of this process, emptied before each test, whose clock is the test's."""
+
+    lists_unrenewed = False
+    sweeps_rows = False  # tests/adapters/postgresql/test_retention.py
 
     def __init__(self, directory: Path, clock: VirtualClock) -> None:
         self._clock, self._url = clock, emptied_store()

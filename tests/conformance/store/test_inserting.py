@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from tickwheel.domain.job import Lane
 from tickwheel.domain.run import RunState
-from tickwheel.ports.store import InsertStatus, NewJob
+from tickwheel.ports.store import FirstTimer, InsertStatus, NewJob
 
 from .arena import Arena
 from .decisions import delete
@@ -48,7 +48,9 @@ async def test_stored_instants_keep_their_milliseconds(arena: Arena, due_ms: int
         1_789_999_999_999,
         due_ms - 1,
     )
-    assert await arena.timers() == [new.timer]
+    # A store of a cluster moves a timer that is past up to its clock, so that none lands in what is closed (A2).
+    clamped = FirstTimer(max(due_ms, arena.now_ms), due_ms, 1)
+    assert await arena.timers() in ([new.timer], [clamped])
 
 
 async def test_answers_come_in_the_order_given(arena: Arena) -> None:

@@ -62,16 +62,7 @@ def feed(session: Session, prev: Snapshot, shards: Sequence[int], until_ms: int)
     """See `ShardStore.feed`."""
     if prev.session not in (STORED, session.number):
         raise FeedSessionLost("the session that read the snapshot is gone")
-    found = _SNAPSHOT.fullmatch(prev.text)
-    if found is None:
-        raise ValueError(f"{prev.text!r} is not a snapshot")
-    query = FEED.format(
-        xmax=sql.Literal(found[2]),
-        in_progress=sql.Literal("{" + (found[3] or "") + "}"),
-        until_ms=sql.Literal(until_ms),
-        shards=sql.Literal(list(shards)),
-    )
-    data = session.copy_out(query)
+    data = session.copy_out(query(prev, shards, until_ms))
     text_start = COPY_HEAD_BYTES + _ROW.itemsize
     (length,) = struct.unpack_from(">i", data, text_start - 4)
     rows_start = text_start + length
@@ -81,3 +72,16 @@ def feed(session: Session, prev: Snapshot, shards: Sequence[int], until_ms: int)
     for name in ("due_ms", "job_id", "scheduled_ms", "gen", "flags"):
         rows[name] = fed[name]
     return Fed(rows, Snapshot(data[text_start:rows_start].decode(), session.number))
+
+
+def query(prev: Snapshot, shards: Sequence[int], until_ms: int) -> sql.Composed:
+    """The statement of a poll."""
+    found = _SNAPSHOT.fullmatch(prev.text)
+    if found is None:
+        raise ValueError(f"{prev.text!r} is not a snapshot")
+    return FEED.format(
+        xmax=sql.Literal(found[2]),
+        in_progress=sql.Literal("{" + (found[3] or "") + "}"),
+        until_ms=sql.Literal(until_ms),
+        shards=sql.Literal(list(shards)),
+    )

@@ -1,10 +1,10 @@
 """Reads waiting timers, what is committed later, and what claims need of jobs.
 
-Timers come through COPY in binary form and become columns at once. A page of `load_timers` takes a bounded number
-of each shard's timers. Where a shard had more than that, whatever lies at or beyond its last row is incomplete;
-the page ends before the first such instant, so it always ends at a whole millisecond. Example: 4 per shard; shard
-1 gave dues 1 2 3 4 (there may be more), shard 2 gave 2 9: the page is 1 2 2 3. A tie longer than that is read
-whole.
+Timers come through COPY in binary form and become columns at once. A page of `load_timers` is read in pieces, each
+with a bounded number of each shard's timers. Where a shard had more than that, whatever lies at or beyond its last
+row is incomplete; the piece ends before the first such instant, and the next begins there. Example: 4 per shard;
+shard 1 gave dues 1 2 3 4 (there may be more), shard 2 gave 2 9: the piece is 1 2 2 3. A tie longer than that is
+read whole.
 """
 
 from collections.abc import Sequence
@@ -27,6 +27,7 @@ SQL: Final = load_statements("load")
 TIMERS: Final = sql.SQL(SQL["timers"].decode())
 ALL: Final = 1 << 62
 _SPARE: Final = 16
+_GROWTH: Final = 4
 
 
 def load_timers(
@@ -36,12 +37,21 @@ def load_timers(
     limit = max(1, limit)
     now_ms = read_clock(session, pin_ms)
     per_shard = 2 * -(-limit // max(1, len(shards))) + _SPARE
-    rows = _read(session, from_ms, until_ms, per_shard, shards, now_ms)
-    complete_ms = _complete_until(rows, per_shard)
-    if complete_ms is not None:
-        part = rows[rows["due_ms"] < complete_ms]
-        rows = part if len(part) else _read(session, complete_ms, complete_ms + 1, ALL, shards, now_ms)
-    rows = _ordered(rows)
+    pieces, count = [], 0
+    while from_ms < until_ms and count < limit:
+        rows = _read(session, from_ms, until_ms, per_shard, shards, now_ms)
+        complete_ms = _complete_until(rows, per_shard)
+        if complete_ms is not None:
+            part = rows[rows["due_ms"] < complete_ms]
+            if not len(part):  # a tie that is longer than what was asked for
+                part = _read(session, complete_ms, complete_ms + 1, ALL, shards, now_ms)
+                complete_ms += 1
+            rows = part
+        pieces.append(_ordered(rows))
+        count += len(rows)
+        from_ms = until_ms if complete_ms is None else complete_ms
+        per_shard *= _GROWTH  # few shards hold most of it
+    rows = np.concatenate(pieces)
     if len(rows) > limit:
         rows = rows[: int(rows["due_ms"].searchsorted(rows["due_ms"][limit - 1], "right"))]
     return rows

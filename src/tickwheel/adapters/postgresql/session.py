@@ -52,7 +52,13 @@ WRITER_SETTINGS: Final = (
     b"SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'",
 )
 CLAIMS: Final = SessionKind(
-    "claims", (*WRITER_SETTINGS, b"SET statement_timeout = '1s'", b"SET lock_timeout = '900ms'")
+    "claims",
+    (
+        *WRITER_SETTINGS,
+        b"SET statement_timeout = '1s'",
+        b"SET lock_timeout = '900ms'",
+        b"SET enable_seqscan = off",
+    ),
 )
 BY_INDEX: Final = (
     b"SET enable_seqscan = off",
@@ -156,8 +162,8 @@ def connect(url: str, kind: SessionKind) -> Session:
     )
     try:
         register(connection)
-        for setting in kind.settings:
-            connection.execute(setting, prepare=False)
+        if kind.settings:
+            connection.execute(b"; ".join(kind.settings), prepare=False)
     except BaseException:
         connection.close()
         raise

@@ -22,6 +22,7 @@ from pathlib import Path
 import psycopg
 
 from tickwheel.adapters.postgresql import (
+    audit,
     changes,
     claim,
     complete,
@@ -55,6 +56,7 @@ from tickwheel.adapters.postgresql.upkeep import Upkeep
 from tickwheel.domain.columns import CLAIMED, TIMER, Bools, Ints, Rows, empty
 from tickwheel.domain.errors import ConfigError, FieldProblem
 from tickwheel.domain.ids import SHARD_COUNT
+from tickwheel.ports.audit import AuditPiece
 from tickwheel.ports.clock import Clock
 from tickwheel.ports.shards import Fed, HeldPair, ShardState, Snapshot, Taken
 from tickwheel.ports.store import (
@@ -77,7 +79,7 @@ from tickwheel.ports.store import (
     WorkDefinition,
 )
 
-WRITERS = 2
+WRITERS = 3
 READERS = 2
 ALL_SHARDS = range(SHARD_COUNT)
 
@@ -141,9 +143,15 @@ class PostgresqlStore:
         return None if self._pinned is None else self._pinned.now_ms()
 
     async def insert_jobs(self, jobs: Sequence[NewJob]) -> Sequence[Inserted]:
-        return await self._writers.submit_bulk(self._insert_jobs, jobs) if jobs else []
+        """Jobs under idempotency keys are not merged with others: they may have to wait for somebody's key."""
+        keyed = any(new.job.idempotency_key is not None for new in jobs)
+        write = self._insert_keyed if keyed else self._insert_plain
+        return await self._writers.submit_bulk(write, jobs) if jobs else []
 
-    def _insert_jobs(self, session: Session, jobs: Sequence[NewJob]) -> Sequence[Inserted]:
+    def _insert_plain(self, session: Session, jobs: Sequence[NewJob]) -> Sequence[Inserted]:
+        return insert.insert_jobs(session, jobs, self._pin_ms())
+
+    def _insert_keyed(self, session: Session, jobs: Sequence[NewJob]) -> Sequence[Inserted]:
         return insert.insert_jobs(session, jobs, self._pin_ms())
 
     async def change_job(self, tenant_id: str, job_id: bytes, decide: JobDecision) -> Changed | None:
@@ -245,6 +253,18 @@ class PostgresqlStore:
     def stragglers(self) -> Sequence[Straggler]:
         """Leaves that the last sweep of this process had to leave though their time is over, and why."""
         return self._upkeep.stragglers()
+
+    async def audit_jobs(self, after: str, limit: int, now_ms: int) -> AuditPiece:
+        return await self._readers.submit(lambda session: audit.audit_jobs(session, after, limit, now_ms))
+
+    async def audit_runs(self, after: str, limit: int, now_ms: int, *, open_only: bool) -> AuditPiece:
+        return await self._readers.submit(
+            lambda session: audit.audit_runs(session, after, limit, now_ms, open_only)
+        )
+
+    async def old_leaves(self, before_ms: int) -> Mapping[str, int]:
+        """How many leaves of each table ended before that instant and are still there."""
+        return await self._readers.submit(lambda session: audit.old_leaves(session, before_ms))
 
     async def check(self) -> None:
         await self._writers.submit(dead.prove_writable, writes=True)
