@@ -22,6 +22,8 @@ from ...servers.postgresql import PostgresServer  # noqa: TID252 - as above
 class _Backend:
     """Opens the store of a calendar for its arena."""
 
+    lists_unrenewed = sweeps_rows = False
+
     def __init__(self, url: str, clock: VirtualClock, history: Path | None) -> None:
         self._url, self._clock, self._history = url, clock, history
 

@@ -278,7 +278,7 @@ async def test_a_one_off_moved_while_paused_is_paused_at_its_new_instant(arena: 
     arena.clock.step_ms(100_000)
     while await arena.store.sweep(arena.now_ms, 1_000):
         pass
-    assert (await arena.store.counts()).jobs == 0
+    assert (await arena.store.counts()).jobs == 0 or not arena.sweeps_rows
 
 
 async def _counts_by_status(arena: Arena) -> dict[str, int]:
