@@ -10,6 +10,7 @@ Each violation names the invariant that is broken:
 | I5 stranger | a run ends under a token that was claimed and started |
 | I6 early | nothing starts before it is due, a retry not before its backoff is over |
 | I7 after cancel | nothing starts or succeeds after a cancel has answered, nor begins while the job is paused |
+| I7 old instant | an occurrence that an edit has replaced does not begin |
 | I8 attempts | not more attempts than the policy allows; FAILED for lost workers only after a last attempt began |
 | I9 chain | an active recurring job has exactly one next timer |
 | F1 started twice | one token, one start |
@@ -57,6 +58,7 @@ class Rulebook:
 
     def __post_init__(self) -> None:
         self.database.tables.watches.append(self.saw_write)
+        self.database.after_commit.append(self.saw_commit)
 
     def broken(self, name: str, text: str) -> None:
         """Note a violation."""
@@ -89,6 +91,16 @@ class Rulebook:
     def saw_hand_back(self, job_id: bytes, scheduled_ms: int) -> None:
         """A planned stop interrupts an attempt and gives it back: it does not count, and is made again."""
         self._tries[job_id, scheduled_ms] -= 1
+
+    def saw_commit(self) -> None:
+        """A transaction has ended."""
+        tables = self.database.tables
+        for job_id in tables.planted:
+            job = tables.jobs[job_id]
+            live = tables.live_timers(job_id) if job.recurring and job.state is JobState.ACTIVE else []
+            if len(live) > 1:
+                self.broken("I9 chain", f"job {job_id.hex()[-6:]} has {len(live)} next timers")
+        tables.planted.clear()
 
     def saw_write(self, before: Run | None, run: Run) -> None:
         """A row of the ledger was written."""
@@ -146,6 +158,9 @@ class Rulebook:
             return
         if before is None and job.state not in (JobState.ACTIVE, JobState.COMPLETED):
             self.broken("I7 after cancel", f"{_text(run)} begins while its job is {job.state.name}")
+        keys = self.database.tables.timers_of.get(run.job_id, ())
+        if before is None and not any(k.gen > 0 and k.scheduled_ms == run.scheduled_ms for k in keys):
+            self.broken("I7 old instant", f"{_text(run)} begins, which is not planned any more")
         if before is None and job.spec.overlap is not Overlap.ALLOW and "overlapped" not in job.tags:
             rows = self.database.tables.runs_of[run.job_id].values()
             open_runs = [

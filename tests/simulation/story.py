@@ -7,7 +7,7 @@ check of chains runs: they mend what the protocol lets slip, and here it must no
 import asyncio
 import random
 from collections import Counter
-from collections.abc import Awaitable, Iterable
+from collections.abc import Awaitable, Iterable, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -17,7 +17,7 @@ from tickwheel.domain.ids import job_id_text
 from tickwheel.domain.job import Job, JobState
 from tickwheel.domain.run import IN_FLIGHT, TERMINAL, RunState
 from tickwheel.testing.idle_loop import IdleLoop
-from tickwheel.testing.model import ModelDatabase
+from tickwheel.testing.model import ModelDatabase, Weather
 from tickwheel.testing.model.rules import Rules
 from tickwheel.testing.virtual_clock import VirtualClock
 
@@ -49,6 +49,9 @@ class Plot(msgspec.Struct, frozen=True):
 class Story:
     """`tell` it once."""
 
+    names: Sequence[str] = NODE_NAMES
+    calm_limit_ms = CALM_LIMIT_MS
+
     def __init__(self, seed: int, *, dropped: Iterable[str] = (), plot: Plot | None = None) -> None:
         self.seed, self.plot = seed, plot or Plot()
         rng = random.Random(seed)
@@ -75,7 +78,7 @@ class Story:
             name,
             len(self.ever),
             database=self.database,
-            weather=self.storm,
+            weather=self.weather_of(name),
             coordination=self.coordination,
             network=self.network,
             targets=self.targets,
@@ -86,6 +89,10 @@ class Story:
         self.ever.append(node)
         node.start()
         return node
+
+    def weather_of(self, name: str) -> Weather:
+        """What befalls the calls of nodes of that name."""
+        return self.storm
 
     def background(self, work: Awaitable[None]) -> None:
         """Beside everything else."""
@@ -122,7 +129,7 @@ class Story:
             await self._end()
 
     def _begin(self) -> None:
-        for name in NODE_NAMES:
+        for name in self.names:
             self.start_node(name)
         self.storm.bad_rate, self.storm.slow_rate = self.plot.bad_rate, self.plot.slow_rate
         self.background(self._use())
@@ -158,12 +165,12 @@ class Story:
             node.process.reaches_store = node.process.reaches_coordinator = True
             node.clock.skew_ms = 0
             node.go_on()
-        for name in set(NODE_NAMES) - {node.name for node in self.nodes}:
+        for name in sorted(set(self.names) - {node.name for node in self.nodes}):
             self.start_node(name)
         await self.clock.advance(3_000)
         node = next(node for node in self.nodes if node.answers)
         self.background(self.users.resume_all(node))
-        until_ms = self.clock.monotonic_ms() + CALM_LIMIT_MS
+        until_ms = self.clock.monotonic_ms() + self.calm_limit_ms
         while True:
             await self.clock.advance(1_000)
             left = self._left()
@@ -234,10 +241,15 @@ def _name(job: Job) -> str:
     return f"{job_id_text(job.job_id)} ({job.schedule_type.value}, {job.state.name})"
 
 
-def tell(seed: int, *, dropped: Iterable[str] = (), plot: Plot | None = None) -> Story:
-    """Tell the story of a seed on a loop of its own."""
-    story = Story(seed, dropped=dropped, plot=plot)
+def live_through(story: Story) -> None:
+    """Tell a story on a loop of its own."""
     with asyncio.Runner(loop_factory=IdleLoop) as runner:
         runner.get_loop().set_task_factory(make_task)  # type: ignore[arg-type]  # the stub knows no context
         runner.run(story.tell())
+
+
+def tell(seed: int, *, dropped: Iterable[str] = (), plot: Plot | None = None) -> Story:
+    """Tell the story of a seed on a loop of its own."""
+    story = Story(seed, dropped=dropped, plot=plot)
+    live_through(story)
     return story

@@ -41,6 +41,7 @@ class ModelDatabase:
         self.is_up = True
         self.crash_count = 0
         self.dropped_leaf_count = 0
+        self.after_commit: list[Callable[[], None]] = []
         self._marks: dict[int, int] = {}  # end of a leaf -> the id that was drawn for it
         self._serving: set[asyncio.Task[Any]] = set()
 
@@ -92,6 +93,8 @@ class ModelDatabase:
             with self.tables.writing(xid):
                 answer = apply(looked, statement_ms)
             committed = True
+            for told in self.after_commit:
+                told()
             return answer
         finally:
             if crash_count == self.crash_count:

@@ -25,6 +25,8 @@ class ModelTables(Tables):
         self._rules = rules
         self.clock_ms = 0
         self.watches: list[Watch] = []
+        self.planted: set[bytes] = set()
+        """Jobs that were given timers since somebody looked."""
         self._shown: dict[RunKey, Run] = {}
         self._ever: set[tuple[int, bytes, int]] = set()
         self.due_at_change: list[RunKey] = []
@@ -48,6 +50,7 @@ class ModelTables(Tables):
             if key in self._ever:
                 return
             self._ever.add(key)
+        self.planted.add(job.job_id)
         xid = self.xid
         if not self._rules.hold("A1") and timer.due_ms - self.clock_ms > FAR_MS:
             self.xid = 0
