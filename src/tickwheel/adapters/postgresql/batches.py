@@ -14,6 +14,7 @@ Bindings = dict[str, Any]
 NONE: Final = -1
 """Stands for NULL in columns of numbers; the statements turn it back."""
 
+_TEXTS: Final = ("error", "excerpt", "tenant_id", "cause")
 _KINDS: Final[dict[str, Callable[[Any], Array]]] = {
     **dict.fromkeys(("state", "last", "lane", "listed", "skip_reason", "http_status", "outcome", "flags"), int2s),
     **dict.fromkeys(
@@ -33,8 +34,15 @@ _KINDS: Final[dict[str, Callable[[Any], Array]]] = {
         ),
         int8s,
     ),
-    **dict.fromkeys(("error", "excerpt", "tenant_id", "cause"), texts),
+    **dict.fromkeys(_TEXTS, lambda column: texts([storable(text) for text in column])),
 }
+
+
+def storable(text: str | None) -> str | None:
+    """A text that came from elsewhere as PostgreSQL can hold it: its texts have no NUL, and no half characters."""
+    if text is None:
+        return None
+    return text.replace("\0", "\u2400").encode("utf-8", "replace").decode()
 
 
 def decided(rows: Sequence[tuple[Any, ...]], fields: Sequence[str]) -> Bindings:
@@ -48,7 +56,8 @@ def decided(rows: Sequence[tuple[Any, ...]], fields: Sequence[str]) -> Bindings:
             bindings["shard"] = int2s([shard_of(job_id) for job_id in column])
             continue
         kind = _KINDS[name]
-        bindings[name] = kind(column if kind is texts else [NONE if value is None else value for value in column])
+        is_text = name in _TEXTS
+        bindings[name] = kind(column if is_text else [NONE if value is None else value for value in column])
     instants = [row[places[1]] for row in rows]
     return {**bindings, **bounds("scheduled", instants)}
 

@@ -106,6 +106,11 @@ class Lines:
         finally:
             limit.cancel()
 
+    def cut(self) -> None:
+        """Break all connections; the next operations make new ones."""
+        for session in list(self._sessions):
+            session.cut()
+
     def end(self) -> None:
         """Take nothing more; what is queued is still done."""
         if not self._closing.is_set():
@@ -118,8 +123,7 @@ class Lines:
         self.end()
         for thread in self._threads:
             thread.join(CALL_SECONDS)
-        for session in list(self._sessions):
-            session.cut()
+        self.cut()
         for thread in self._threads:
             thread.join(CALL_SECONDS)
 

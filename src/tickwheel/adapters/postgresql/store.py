@@ -318,8 +318,14 @@ class PostgresqlStore:
         self._closed = True
         await asyncio.get_running_loop().run_in_executor(None, self._close)
 
-    def _close(self) -> None:
-        lines = (
+    def cut_sessions(self) -> None:
+        """Break all connections, as a network does; the next verbs make new ones. For tests of faults."""
+        for each in self._lines:
+            each.cut()
+
+    @property
+    def _lines(self) -> tuple[Lines, ...]:
+        return (
             self._claims,
             self._completions,
             self._feed,
@@ -328,8 +334,10 @@ class PostgresqlStore:
             self._writers,
             self._readers,
         )
-        for each in lines:
+
+    def _close(self) -> None:
+        for each in self._lines:
             each.end()
-        for each in lines:
+        for each in self._lines:
             each.close()
         self._upkeep.close()
