@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from msgspec.structs import replace
 
-from tickwheel.adapters.memory import chains, changes, inserts, leases, listings, loading, retention
+from tickwheel.adapters.memory import audit, chains, changes, inserts, leases, listings, loading, retention
 from tickwheel.adapters.memory.claims import ClaimTransaction
 from tickwheel.adapters.memory.completions import CompletionTransaction
 from tickwheel.adapters.memory.ownership import Ownership
@@ -20,6 +20,7 @@ from tickwheel.adapters.memory.tables import Tables
 from tickwheel.adapters.memory.views import attempts_of, job_view
 from tickwheel.domain.columns import Bools, Ints, Rows
 from tickwheel.domain.job import JobState, encode_spec
+from tickwheel.ports.audit import AuditPiece
 from tickwheel.ports.clock import Clock
 from tickwheel.ports.shards import STORED, Fed, FeedSessionLost, HeldPair, ShardState, Snapshot, Taken
 from tickwheel.ports.store import (
@@ -202,6 +203,12 @@ class MemoryStore:
 
     async def sweep(self, now_ms: int, retention_ms: int) -> int:
         return retention.sweep(self._tables, now_ms, retention_ms)
+
+    async def audit_jobs(self, after: str, limit: int, now_ms: int) -> AuditPiece:
+        return audit.audit_jobs(self._tables, after, limit, now_ms)
+
+    async def audit_runs(self, after: str, limit: int, now_ms: int, *, open_only: bool) -> AuditPiece:
+        return audit.audit_runs(self._tables, after, limit, now_ms, open_only)
 
     async def check(self) -> None:
         """There is nothing that could be away."""

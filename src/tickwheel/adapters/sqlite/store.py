@@ -12,7 +12,7 @@ from pathlib import Path
 
 import apsw
 
-from tickwheel.adapters.sqlite import changes, claim, complete, dead, insert, lists, load, runs, views
+from tickwheel.adapters.sqlite import audit, changes, claim, complete, dead, insert, lists, load, runs, views
 from tickwheel.adapters.sqlite.connection import DATABASE_NAME, Session, open_writer
 from tickwheel.adapters.sqlite.errors import translate
 from tickwheel.adapters.sqlite.lock import FolderLock
@@ -22,6 +22,7 @@ from tickwheel.adapters.sqlite.readers import Reader
 from tickwheel.adapters.sqlite.sweep import Sweeper
 from tickwheel.adapters.sqlite.writer import Writer
 from tickwheel.domain.columns import CLAIMED, TIMER, Bools, Ints, Rows, empty
+from tickwheel.ports.audit import AuditPiece
 from tickwheel.ports.clock import Clock
 from tickwheel.ports.store import (
     AttemptNote,
@@ -182,6 +183,12 @@ class SqliteStore:
 
     async def sweep(self, now_ms: int, retention_ms: int) -> int:
         return await self._writer.submit(lambda session: self._sweeper.sweep(session, now_ms, retention_ms))
+
+    async def audit_jobs(self, after: str, limit: int, now_ms: int) -> AuditPiece:
+        return await self._reader.read(lambda session: audit.audit_jobs(session, after, limit, now_ms))
+
+    async def audit_runs(self, after: str, limit: int, now_ms: int, *, open_only: bool) -> AuditPiece:
+        return await self._reader.read(lambda session: audit.audit_runs(session, after, limit, now_ms, open_only))
 
     async def check(self) -> None:
         await self._writer.submit(dead.touch)
