@@ -16,6 +16,8 @@ Each violation names the invariant that is broken:
 | F1 started twice | one token, one start |
 | E5 vanished | an occurrence that was due before an edit or a pause is in the ledger |
 | E7 overlap | no occurrence begins while an earlier one of a job that forbids it is not over |
+| G1 restless | in calm weather no shard changes hands |
+| G2 killed the living | a coordinator that was away is no reason to declare anybody dead |
 | I12 slots | no process runs more attempts than it has slots |
 """
 

@@ -5,6 +5,8 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from contextlib import suppress
 from typing import Any, TypeVar
 
+from msgspec.structs import replace
+
 from tickwheel.domain.columns import Rows
 from tickwheel.domain.errors import TickwheelError
 from tickwheel.domain.ids import make_job_id
@@ -238,6 +240,16 @@ class Stage(Story):
 
         await self.now(self.outside.change_job(TENANT, job_id, decide))
         return job_id
+
+    async def one_more_run(self, job_id: bytes, delay_ms: int, lane: Lane) -> None:
+        """Give the job one more waiting run, in this lane."""
+        now_ms = self.clock.now_ms()
+        write = LedgerWrite(now_ms, RunState.SCHEDULED, follow_up_ms=now_ms + delay_ms)
+
+        def decide(view: JobView, at_ms: int) -> Change:
+            return Change(job=replace(view.job, lane=lane), runs=(write,))
+
+        await self.now(self.outside.change_job(TENANT, job_id, decide))
 
     def state_of(self, job_id: bytes) -> list[str]:
         """The states of the job's runs, oldest first."""

@@ -32,6 +32,7 @@ from .users import Users
 NODE_NAMES: Final = ("a", "b", "c")
 LEAF_CHECK_MS: Final = 500
 CALM_LIMIT_MS: Final = 60_000
+REST_MS: Final = 1_200
 OVERDUE_MS: Final = 3_000
 """In calm weather nothing is later than this."""
 
@@ -178,7 +179,17 @@ class Story:
                 break
         for text in left:
             self.rulebook.broken("I1 lost", text)
+        await self._check_rest()
         self._reckon()
+
+    async def _check_rest(self) -> None:
+        """In calm weather no shard changes hands."""
+        before = [state.epoch for state in self.database.tables.ownership.states()]
+        await self.clock.advance(REST_MS)
+        after = [state.epoch for state in self.database.tables.ownership.states()]
+        moved_count = sum(one != other for one, other in zip(before, after, strict=True))
+        if moved_count:
+            self.rulebook.broken("G1 restless", f"{moved_count} shards changed hands with nothing going on")
 
     def _left(self) -> list[str]:
         """What should have been done by now."""
