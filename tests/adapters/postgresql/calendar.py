@@ -59,6 +59,14 @@ class Calendar:
         await self.arena.restart()
         await self.owner.acquire()
 
+    def cut_connections(self) -> None:
+        """Whoever comes next connects anew."""
+        self.rows(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+            " WHERE datname = %s AND pid <> pg_backend_pid()",
+            self.database,
+        )
+
     def go_to(self, day: float) -> None:
         """Let the clock be there."""
         self.clock.step_ms(self.first_day_ms + int(day * DAY_MS) - self.clock.now_ms())
