@@ -97,8 +97,9 @@ bench: $(RUN_STAMP) ## run the benchmarks at full size on SQLite, one JSON line 
 
 .PHONY: simulate
 SEEDS ?= 500
-simulate: $(DEV_STAMP) ## run many random histories on virtual time (SEEDS=500)
-	@SIMULATION_SEEDS=$(SEEDS) $(BIN)/python -m pytest -n $(WORKERS) tests/services/test_random_histories.py $(ARGS)
+simulate: $(DEV_STAMP) ## tell many random stories on virtual time, of clusters and of one process (SEEDS=500)
+	@SIMULATION_SEEDS=$(SEEDS) $(BIN)/python -m pytest -n $(WORKERS) tests/simulation/test_simulation.py \
+	  tests/services/test_random_histories.py $(ARGS)
 
 .PHONY: chaos
 chaos: chaos-sqlite chaos-cluster ## run the crash tests in their long form: real processes, kills, stops, partitions

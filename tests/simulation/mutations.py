@@ -5,6 +5,7 @@ the services is dropped by patching the real code. Not here: credits (work in fl
 come with workers apart from owners.
 """
 
+import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from typing import Any, NamedTuple
@@ -150,8 +151,6 @@ def _nobody_watches(original: Any) -> Any:
 
 def _two_at_once(original: Any) -> Any:
     async def run(self: Claims) -> None:
-        import asyncio
-
         await asyncio.gather(original(self), original(self))
 
     return run
@@ -331,9 +330,7 @@ MUTATIONS: Sequence[Mutation] = (
         "F3", "the last attempt counts from its claim", claims.dies_between_claim_and_start, ("I8 attempts",)
     ),
     Mutation("F6", "an end needs the token only", claims.cancel_of_a_running_attempt, ("I4 final", *AFTER)),
-    Mutation(
-        "G1", "the name is the identity", claims.second_start_under_a_name, RESTLESS, _name_is_identity
-    ),
+    Mutation("G1", "the name is the identity", claims.second_start_under_a_name, RESTLESS, _name_is_identity),
     Mutation(
         "G2",
         "silences go on after a failed beat",

@@ -112,7 +112,7 @@ class Node:
         self.dead_letters = DeadLetters(self.store, self.scheduler, self.clock)
 
     def _build_executor(self, report: Report) -> Executor:
-        return TargetExecutor(report, self._targets, self.process, self.spawn)
+        return TargetExecutor(report, self._targets, self.process, self.spawn, SLOTS)
 
     def emit(self, event: Event) -> None:
         """Events are looked at for one thing: loops that fail in ways nobody thought of."""

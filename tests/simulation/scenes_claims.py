@@ -41,10 +41,10 @@ async def open_claim_across_a_takeover(stage: Stage) -> None:
     await stage.add(*(stage.job(0, shard=busy) for _ in range(2 * SLOTS)))
     await stage.pass_ms(100)
     stage.script_of(owner.name).opens["claim"] = [990]
-    job_id = await stage.waiting_runs(50)
+    job_id = await stage.waiting_runs(60)
+    await stage.one_more_run(job_id, 750, Lane.CRITICAL)
     await stage.until(lambda: stage.database.open_count > 0)
     stage.kill(owner)
-    await stage.one_more_run(job_id, 0, Lane.CRITICAL)
     await stage.pass_ms(2_000)
 
 
@@ -227,6 +227,7 @@ async def second_start_under_a_name(stage: Stage) -> None:
 async def coordinator_restarts(stage: Stage) -> None:
     """The coordinator answers nobody for three seconds, and then one node first. That kills nobody."""
     await stage.start("a", "b", "c")
+    await stage.pass_ms(150)
     stage.coordination.is_up = False
     await stage.pass_ms(3_000)
     late = stage.nodes[1:]
@@ -237,8 +238,8 @@ async def coordinator_restarts(stage: Stage) -> None:
     for node in late:
         node.process.reaches_coordinator = True
     await stage.pass_ms(2_000)
-    for name, node in stage.database.tables.ownership.nodes.items():
-        if node.deposed:
+    for name, row in stage.database.tables.ownership.nodes.items():
+        if row.deposed:
             stage.rulebook.broken("G2 killed the living", name)
 
 

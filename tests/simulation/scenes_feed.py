@@ -80,14 +80,15 @@ async def inserts_all_the_time(stage: Stage) -> None:
 
 
 async def insert_beside_a_slow_slice(stage: Stage) -> None:
-    """Jobs are committed while a slice is on its way, and polled before it arrives."""
+    """Jobs of one instant are committed while its slice is on its way, and polled before it arrives."""
     stage.script_of("a").ways["load_timers"] = 400
     stage.start_node("a")
-    for _ in range(90):
-        await stage.add(stage.job(14_000))
+    due_ms = stage.clock.now_ms() + 14_000
+    for _ in range(70):
+        await stage.add(stage.job(due_ms - stage.clock.now_ms()))
         await stage.pass_ms(60)
     stage.script_of("a").ways.clear()
-    await stage.pass_ms(14_500)
+    await stage.pass_ms(11_000)
 
 
 async def ids_given_out_again(stage: Stage) -> None:

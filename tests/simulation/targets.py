@@ -38,6 +38,8 @@ class Witness(Protocol):
 
     def saw_hand_back(self, job_id: bytes, scheduled_ms: int) -> None: ...
 
+    def broken(self, name: str, text: str) -> None: ...
+
 
 @dataclass(frozen=True)
 class Fate:
@@ -74,10 +76,16 @@ class TargetExecutor:
     """Implements `ports.executor.Executor` for a process."""
 
     def __init__(
-        self, report: Report, targets: Targets, process: Process, spawn: Callable[[Awaitable[None]], object]
+        self,
+        report: Report,
+        targets: Targets,
+        process: Process,
+        spawn: Callable[[Awaitable[None]], object],
+        slots: int,
     ) -> None:
         self._report, self._targets, self._process, self._spawn = report, targets, process, spawn
         self._open: dict[int, Work] = {}
+        self._slots = slots
 
     def start(self, works: Sequence[Work]) -> None:
         if not self._process.alive:
@@ -88,6 +96,8 @@ class TargetExecutor:
                 Start(self._process.name, work.job_id, work.scheduled_ms, work.fence, now_ms)
             )
             self._open[work.slot] = work
+            if len(self._open) > self._slots:
+                self._targets.witness.broken("I12 slots", f"{len(self._open)} attempts at once")
             self._spawn(self._attempt(work, self._targets.behave(work)))
 
     async def _attempt(self, work: Work, fate: Fate) -> None:
