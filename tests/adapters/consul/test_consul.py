@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator, Iterator
 from contextlib import aclosing
+from functools import partial
 
 import pytest
 
@@ -11,6 +12,8 @@ from tickwheel.ports.coordinator import Beat, Coordinator
 from tickwheel.testing.virtual_clock import VirtualClock
 
 from ...servers.fake_consul import FakeConsul  # noqa: TID252 - tests are not installed, so they have no absolute name
+
+open_patiently = partial(open_consul_coordinator, try_ms=10_000)
 
 
 @pytest.fixture
@@ -26,7 +29,7 @@ def clock() -> VirtualClock:
 
 @pytest.fixture
 async def coordinator(consul: FakeConsul, clock: VirtualClock) -> AsyncIterator[Coordinator]:
-    async with aclosing(open_consul_coordinator(consul.url, clock)) as coordinator:
+    async with aclosing(open_patiently(consul.url, clock)) as coordinator:
         yield coordinator
 
 
@@ -83,7 +86,7 @@ async def test_no_leader_is_a_lost_connection(consul: FakeConsul, coordinator: C
 async def test_another_agent_is_asked_when_one_has_no_leader(clock: VirtualClock) -> None:
     with FakeConsul() as bad, FakeConsul() as good:
         bad.has_leader = False
-        async with aclosing(open_consul_coordinator(f"{bad.url},{good.server}", clock)) as coordinator:
+        async with aclosing(open_patiently(f"{bad.url},{good.server}", clock)) as coordinator:
             await coordinator.beat("a", 1, b"")
             asked = len(bad.requests)
             assert await coordinator.members() == {"a": Beat(1, b"")}
@@ -93,15 +96,15 @@ async def test_another_agent_is_asked_when_one_has_no_leader(clock: VirtualClock
 async def test_the_token_is_sent_and_never_shown(clock: VirtualClock) -> None:
     with FakeConsul("sesame") as consul:
         environ = {"CONSUL_HTTP_TOKEN": "sesame"}
-        async with aclosing(open_consul_coordinator(consul.url, clock, environ=environ)) as right:
+        async with aclosing(open_patiently(consul.url, clock, environ=environ)) as right:
             assert await right.members() == {}
-        async with aclosing(open_consul_coordinator(f"consul://:salami@{consul.server}", clock)) as wrong:
+        async with aclosing(open_patiently(f"consul://:salami@{consul.server}", clock)) as wrong:
             with pytest.raises(Refused, match="Permission denied") as caught:
                 await wrong.members()
             assert "salami" not in str(caught.value)
 
 
 async def test_nobody_there_is_a_lost_connection(clock: VirtualClock) -> None:
-    async with aclosing(open_consul_coordinator("consul://127.0.0.1:9", clock)) as coordinator:
+    async with aclosing(open_patiently("consul://127.0.0.1:9", clock)) as coordinator:
         with pytest.raises(ConnectionError, match=r"consul://127.0.0.1:9 can't be reached"):
             await coordinator.beat("a", 1, b"")

@@ -4,6 +4,7 @@ import base64
 import subprocess
 from collections.abc import AsyncIterator, Iterator
 from contextlib import aclosing
+from functools import partial
 from itertools import count
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from tickwheel.testing.virtual_clock import VirtualClock
 from ...servers.etcd import EtcdCluster, EtcdServer, shared_etcd  # noqa: TID252 - as said above
 
 _numbers = count(1)
+open_patiently = partial(open_etcd_coordinator, try_ms=10_000)  # on a busy machine hashing a password takes long
 
 
 @pytest.fixture
@@ -32,7 +34,7 @@ def prefix() -> str:
 
 @pytest.fixture
 async def coordinator(clock: VirtualClock, prefix: str) -> AsyncIterator[Coordinator]:
-    async with aclosing(open_etcd_coordinator(f"{shared_etcd().url}/{prefix}", clock)) as coordinator:
+    async with aclosing(open_patiently(f"{shared_etcd().url}/{prefix}", clock)) as coordinator:
         yield coordinator
 
 
@@ -75,7 +77,7 @@ async def test_a_lock_has_no_lease(coordinator: Coordinator, prefix: str) -> Non
 
 
 async def test_nobody_there_is_a_lost_connection(clock: VirtualClock) -> None:
-    async with aclosing(open_etcd_coordinator("etcd://127.0.0.1:9", clock)) as coordinator:
+    async with aclosing(open_patiently("etcd://127.0.0.1:9", clock)) as coordinator:
         with pytest.raises(ConnectionError, match=r"etcd://127.0.0.1:9 can't be reached"):
             await coordinator.members()
 
@@ -100,10 +102,10 @@ def guarded() -> Iterator[EtcdCluster]:
 
 async def test_a_user_from_the_url_or_the_environment(guarded: EtcdCluster, clock: VirtualClock) -> None:
     url = guarded.url
-    async with aclosing(open_etcd_coordinator(url.replace("://", "://tick:sesame@"), clock)) as from_url:
+    async with aclosing(open_patiently(url.replace("://", "://tick:sesame@"), clock)) as from_url:
         await from_url.beat("a", 1, b"")
         environ = {"ETCDCTL_USER": "tick:sesame"}
-        async with aclosing(open_etcd_coordinator(url, clock, environ=environ)) as from_environment:
+        async with aclosing(open_patiently(url, clock, environ=environ)) as from_environment:
             assert await from_environment.members() == {"a": Beat(1, b"")}
 
 
@@ -111,7 +113,7 @@ async def test_tokens_are_fetched_again_after_the_server_restarted(
     guarded: EtcdCluster, clock: VirtualClock
 ) -> None:
     url = guarded.url.replace("://", "://tick:sesame@") + "/tickwheel/again"
-    async with aclosing(open_etcd_coordinator(url, clock)) as coordinator:
+    async with aclosing(open_patiently(url, clock)) as coordinator:
         await coordinator.beat("a", 1, b"")
         guarded.servers[0].kill()
         guarded.servers[0].start()
@@ -132,7 +134,7 @@ async def test_wrong_credentials_are_refused_and_not_shown(
     guarded: EtcdCluster, clock: VirtualClock, credentials: str, path: str, told: str
 ) -> None:
     url = guarded.url.replace("://", f"://{credentials}") + path
-    async with aclosing(open_etcd_coordinator(url, clock)) as coordinator:
+    async with aclosing(open_patiently(url, clock)) as coordinator:
         with pytest.raises(Refused, match=told) as caught:
             await coordinator.beat("a", 1, b"")
         for secret in ("salami", "sesame"):
@@ -149,13 +151,13 @@ async def test_tls(tmp_path: Path, clock: VirtualClock) -> None:
     with EtcdCluster(certificate=certificate, key=key) as cluster:
         url = cluster.url.replace("etcd://", "etcds://")
         mine = f"?ca={certificate}&cert={certificate}&key={key}"
-        async with aclosing(open_etcd_coordinator(url + mine, clock)) as coordinator:
+        async with aclosing(open_patiently(url + mine, clock)) as coordinator:
             await coordinator.beat("a", 1, b"")
             assert await coordinator.members() == {"a": Beat(1, b"")}
-        async with aclosing(open_etcd_coordinator(f"{url}?ca={certificate}", clock)) as anonymous:
+        async with aclosing(open_patiently(f"{url}?ca={certificate}", clock)) as anonymous:
             with pytest.raises(ConnectionError):
                 await anonymous.members()
-        async with aclosing(open_etcd_coordinator(url, clock)) as distrustful:
+        async with aclosing(open_patiently(url, clock)) as distrustful:
             with pytest.raises(ConnectionError):
                 await distrustful.members()
 

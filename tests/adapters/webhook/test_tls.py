@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tickwheel.adapters.webhook.settings import WebhookSettings, find_ca_file
+from tickwheel.adapters.curl.certificates import find_ca_file
+from tickwheel.adapters.webhook.settings import WebhookSettings
 from tickwheel.domain.outcome import Outcome, OutcomeClass
 
 from .harness import Bench, error_of, loopback, make_work

@@ -20,6 +20,8 @@ from ...servers.fake_consul import FakeConsul  # noqa: TID252 - as above
 from ...servers.postgresql_databases import copied_database, shared_server  # noqa: TID252 - as above
 
 LAPSE_MS = 2_000
+PATIENT_MS = 10_000
+"""The suite moves its own clock; how long a server takes on a busy machine is no part of it."""
 _numbers = count(1)
 
 
@@ -31,7 +33,8 @@ async def memory(clock: VirtualClock) -> AsyncIterator[Coordinator]:
 @asynccontextmanager
 async def fake_consul(clock: VirtualClock) -> AsyncIterator[Coordinator]:
     with FakeConsul() as server:
-        async with aclosing(open_consul_coordinator(server.url, clock, lapse_ms=LAPSE_MS)) as opened:
+        coordinator = open_consul_coordinator(server.url, clock, lapse_ms=LAPSE_MS, try_ms=PATIENT_MS)
+        async with aclosing(coordinator) as opened:
             yield opened
 
 

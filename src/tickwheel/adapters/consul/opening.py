@@ -8,7 +8,7 @@ from typing import Final
 from tickwheel.adapters.consul.keys import ConsulKeys
 from tickwheel.adapters.coordination.address import read_address
 from tickwheel.adapters.coordination.coordinator import LAPSE_MS, KeyCoordinator
-from tickwheel.adapters.coordination.http_calls import HttpCalls
+from tickwheel.adapters.coordination.http_calls import TRY_MS, HttpCalls
 from tickwheel.ports.clock import Clock
 
 PORT: Final = 8500
@@ -21,10 +21,14 @@ def open_consul_coordinator(
     *,
     cluster: str = "",
     lapse_ms: int = LAPSE_MS,
+    try_ms: int = TRY_MS,
     environ: Mapping[str, str] = os.environ,
 ) -> KeyCoordinator:
-    """Nothing is sent yet. The URL's password is the ACL token. Raises `ConfigError` for a URL that is wrong."""
+    """Nothing is sent yet; `try_ms` bounds each try of a request. The URL's password is the ACL token.
+
+    Raises `ConfigError` for a URL that can't be understood.
+    """
     address = read_address(url, scheme="consul", port=PORT, cluster=cluster)
     if not address.password:
         address = replace(address, password=environ.get(TOKEN_VARIABLE, ""))
-    return KeyCoordinator(ConsulKeys(address, clock, HttpCalls(address)), clock, lapse_ms)
+    return KeyCoordinator(ConsulKeys(address, clock, HttpCalls(address, try_ms=try_ms)), clock, lapse_ms)

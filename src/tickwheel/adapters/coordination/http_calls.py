@@ -19,6 +19,7 @@ import pycurl
 
 from tickwheel.adapters.coordination.address import Address
 from tickwheel.adapters.coordination.keys import Refused
+from tickwheel.adapters.curl.certificates import find_ca_file
 from tickwheel.adapters.curl.curl_loop import CurlLoop, EasyHandle
 
 TRY_MS: Final = 500
@@ -48,8 +49,13 @@ class HttpCalls:
         self._curl: CurlLoop | None = None
         self._pending: dict[EasyHandle, asyncio.Future[int]] = {}
 
-    async def send(self, method: str, path: str, body: bytes = b"", headers: tuple[str, ...] = ()) -> Answer:
-        """The first answer that is about the request. Raises `ConnectionError` when no server gave one."""
+    async def send(
+        self, method: str, path: str, body: bytes = b"", headers: tuple[str, ...] = (), *, patience: int = 1
+    ) -> Answer:
+        """The first answer that is about the request. Raises `ConnectionError` when no server gave one.
+
+        `patience` multiplies the waits, for what takes a server long (it hashes a password on purpose slowly).
+        """
         urls = self._address.base_urls
         tries: dict[asyncio.Task[Answer], int] = {}
         problems: list[str] = []
@@ -57,8 +63,9 @@ class HttpCalls:
         try:
             for number in range(count):
                 at = (first + number) % len(urls)
-                tries[asyncio.create_task(self._try(method, urls[at] + path, body, headers))] = at
-                answer = await self._first_answer(tries, NEXT_MS / 1000, problems)
+                request = self._try(method, urls[at] + path, body, headers, self._try_ms * patience)
+                tries[asyncio.create_task(request)] = at
+                answer = await self._first_answer(tries, NEXT_MS * patience / 1000, problems)
                 if answer is not None:
                     return answer
             while tries:
@@ -98,12 +105,14 @@ class HttpCalls:
             self._curl.close()
             self._curl = None
 
-    async def _try(self, method: str, url: str, body: bytes, headers: tuple[str, ...]) -> Answer:
+    async def _try(self, method: str, url: str, body: bytes, headers: tuple[str, ...], within_ms: int) -> Answer:
         loop = asyncio.get_running_loop()
         if self._curl is None:
             self._curl = CurlLoop(loop, self._on_done, connection_count=_CONNECTION_COUNT)
         received = BytesIO()
         handle = self._make_handle(method, url, body, headers, received)
+        handle.setopt(pycurl.CONNECTTIMEOUT_MS, within_ms)
+        handle.setopt(pycurl.TIMEOUT_MS, within_ms)
         ended = self._pending[handle] = loop.create_future()
         try:
             self._curl.add(handle)
@@ -128,15 +137,13 @@ class HttpCalls:
         handle.setopt(pycurl.PROTOCOLS, pycurl.PROTO_HTTP | pycurl.PROTO_HTTPS)
         handle.setopt(pycurl.HTTP_VERSION, pycurl.CURL_HTTP_VERSION_1_1)
         handle.setopt(pycurl.NOPROXY, "*")
-        handle.setopt(pycurl.CONNECTTIMEOUT_MS, self._try_ms)
-        handle.setopt(pycurl.TIMEOUT_MS, self._try_ms)
         handle.setopt(pycurl.CUSTOMREQUEST, method)
         handle.setopt(pycurl.HTTPHEADER, ["Content-Type: application/json", "Expect:", *headers])
         if method != "GET":
             handle.setopt(pycurl.POSTFIELDS, body)
         handle.setopt(pycurl.WRITEFUNCTION, keep)
         for option, file in (
-            (pycurl.CAINFO, self._address.ca_file),
+            (pycurl.CAINFO, self._address.ca_file or find_ca_file()),
             (pycurl.SSLCERT, self._address.cert_file),
             (pycurl.SSLKEY, self._address.key_file),
         ):

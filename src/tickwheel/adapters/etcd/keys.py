@@ -22,6 +22,7 @@ from tickwheel.ports.clock import Clock
 
 T = TypeVar("T")
 _NO_LEASE: Final = "0"
+_LOGIN_PATIENCE: Final = 6
 
 
 class EtcdKeys:
@@ -106,7 +107,8 @@ class EtcdKeys:
 
     async def _authenticate(self) -> None:
         message = {"name": self._address.user, "password": self._address.password}
-        answer = await self._calls.send("POST", "/v3/auth/authenticate", msgspec.json.encode(message))
+        body = msgspec.json.encode(message)
+        answer = await self._calls.send("POST", "/v3/auth/authenticate", body, patience=_LOGIN_PATIENCE)
         self._token = self._decode(answer, gateway.TokenAnswer).token
 
     def _token_is_unknown(self, answer: Answer) -> bool:

@@ -7,7 +7,7 @@ from typing import Final
 
 from tickwheel.adapters.coordination.address import read_address
 from tickwheel.adapters.coordination.coordinator import LAPSE_MS, KeyCoordinator
-from tickwheel.adapters.coordination.http_calls import HttpCalls
+from tickwheel.adapters.coordination.http_calls import TRY_MS, HttpCalls
 from tickwheel.adapters.etcd.keys import EtcdKeys
 from tickwheel.ports.clock import Clock
 
@@ -22,11 +22,15 @@ def open_etcd_coordinator(
     *,
     cluster: str = "",
     lapse_ms: int = LAPSE_MS,
+    try_ms: int = TRY_MS,
     environ: Mapping[str, str] = os.environ,
 ) -> KeyCoordinator:
-    """Nothing is sent yet. Raises `ConfigError` for a URL that can't be understood."""
+    """Nothing is sent yet; `try_ms` bounds each try of a request.
+
+    Raises `ConfigError` for a URL that can't be understood.
+    """
     address = read_address(url, scheme="etcd", port=PORT, cluster=cluster)
     if not address.user:
         user, _, password = environ.get(USER_VARIABLE, "").partition(":")
         address = replace(address, user=user, password=password)
-    return KeyCoordinator(EtcdKeys(address, clock, HttpCalls(address)), clock, lapse_ms)
+    return KeyCoordinator(EtcdKeys(address, clock, HttpCalls(address, try_ms=try_ms)), clock, lapse_ms)
