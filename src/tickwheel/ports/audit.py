@@ -13,6 +13,8 @@ from typing import Final, Protocol
 
 import msgspec
 
+from tickwheel.ports.store import ChainPage, Counts
+
 OVERDUE_MS: Final = 60_000
 """A live timer that has been due for longer than this is overdue: it should have been claimed."""
 EXAMPLE_COUNT: Final = 20
@@ -55,3 +57,13 @@ class Audited(Protocol):
     async def audit_runs(self, after: str, limit: int, now_ms: int, *, open_only: bool) -> AuditPiece:
         """The next `limit` listed runs; `open_only`: of those that have not ended."""
         ...
+
+
+class AuditSource(Audited, Protocol):
+    """What an audit on demand reads."""
+
+    async def broken_chains(self, after: bytes, limit: int) -> ChainPage: ...
+
+    async def counts(self) -> Counts: ...
+
+    async def aclose(self) -> None: ...

@@ -91,6 +91,15 @@ class ClockDiffers(msgspec.Struct, frozen=True):
     differs: bool
 
 
+class AuditEnded(msgspec.Struct, frozen=True):
+    """The standing check went over everything; `unaccounted` must be 0. `examples` are ids of some that are."""
+
+    accepted: int
+    unaccounted: int
+    overdue: int
+    examples: Sequence[str]
+
+
 class ShardsTaken(msgspec.Struct, frozen=True):
     """This node owns more shards; each has a new epoch. `cause` is where they came from."""
 
@@ -146,6 +155,7 @@ Event: TypeAlias = (
     | RunsUnserved
     | ClockStepped
     | ClockDiffers
+    | AuditEnded
     | ShardsTaken
     | ShardsLeft
     | MemberLost

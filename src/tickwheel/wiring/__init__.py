@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING
 
+from tickwheel.wiring.auditing import FullAudit, audit_store
 from tickwheel.wiring.executors import handler_names
 from tickwheel.wiring.inspection import inspect_shared_store
 from tickwheel.wiring.node import Node, open_node
@@ -21,9 +22,11 @@ if TYPE_CHECKING:
     from tickwheel.wiring.inspection import Inspection as Inspection
 
 __all__ = [
+    "FullAudit",
     "Node",
     "SchemaStep",
     "after_restore",
+    "audit_store",
     "handler_names",
     "inspect_shared_store",
     "is_shared",

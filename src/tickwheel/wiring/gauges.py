@@ -6,7 +6,9 @@ from typing import TypeAlias
 from tickwheel.adapters.system import SystemClock
 from tickwheel.adapters.telemetry.metrics import GaugeReading, Metrics
 from tickwheel.domain.job import Lane
+from tickwheel.ports.audit import Standing
 from tickwheel.ports.clock import Clock
+from tickwheel.services.audit import AuditReport, StandingAudit
 from tickwheel.services.ready import KIND_HANDLER, KIND_WEBHOOK
 from tickwheel.services.scheduler import Scheduler
 from tickwheel.wiring.cluster import Cluster
@@ -44,6 +46,20 @@ def add_gauges(metrics: Metrics, scheduler: Scheduler, clock: Clock) -> None:
     gauge("oldest_due_seconds", "How long the oldest due timer has waited for a slot.", oldest_due_s)
     metrics.add_gauge(backlog)
     metrics.add_gauge(in_flight)
+
+
+def add_audit_gauges(metrics: Metrics, audit: StandingAudit) -> None:
+    """Of the standing check: on the node that does it, from its first lap on."""
+
+    def reading(name: str, text: str, count: Callable[[AuditReport], int]) -> None:
+        def read() -> GaugeReading:
+            values = {"": float(count(audit.last))} if audit.last is not None else {}
+            return GaugeReading(name=f"tickwheel_{name}", help=text, values=values)
+
+        metrics.add_gauge(read)
+
+    reading("unaccounted", "Jobs and runs that nothing will ever fire or end: must be 0.", lambda a: a.unaccounted)
+    reading("overdue", "Jobs and runs due for over a minute and not claimed.", lambda a: a.count(Standing.OVERDUE))
 
 
 def add_clock_gauges(metrics: Metrics, clock: SystemClock) -> None:

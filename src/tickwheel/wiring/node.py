@@ -8,6 +8,7 @@ shards. Order of the end (`drain`): shards are handed over while work goes on, a
 time, what ended is committed, and only then the node leaves.
 """
 
+import asyncio
 import os
 import secrets
 import socket
@@ -29,6 +30,7 @@ from tickwheel.ports.clock import Clock
 from tickwheel.ports.events import EventSink
 from tickwheel.ports.owner import Owner
 from tickwheel.ports.store import Store
+from tickwheel.services.audit import StandingAudit
 from tickwheel.services.dead_letters import DeadLetters
 from tickwheel.services.ingest import every_shard
 from tickwheel.services.jobs import Jobs
@@ -36,12 +38,13 @@ from tickwheel.services.ownership.holdings import Holdings
 from tickwheel.services.runs import Runs
 from tickwheel.services.scheduler import Scheduler
 from tickwheel.services.store_clock import StoreClock
+from tickwheel.services.supervision import supervise
 from tickwheel.wiring.cluster import Cluster
 from tickwheel.wiring.firing import build_scheduler
-from tickwheel.wiring.gauges import add_clock_gauges, add_cluster_gauges, add_gauges
+from tickwheel.wiring.gauges import add_audit_gauges, add_clock_gauges, add_cluster_gauges, add_gauges
 from tickwheel.wiring.nobody import Nobody
 from tickwheel.wiring.shared_store import open_shared_store
-from tickwheel.wiring.stores import open_store, store_url
+from tickwheel.wiring.stores import AuditedStore, open_store, store_url
 
 HAND_OVER_MS: Final = 5_000
 """How long a node that stops tries to give its shards to the others; `leave` gives up what remains."""
@@ -62,7 +65,11 @@ class Node:
         metrics: Metrics,
         handlers: Handlers,
         worker: str,
+        audit: StandingAudit,
+        events: EventSink,
     ) -> None:
+        self._audit, self._events = audit, events
+        self._auditing: asyncio.Task[None] | None = None
         self.settings, self.store, self.scheduler, self.cluster = settings, store, scheduler, cluster
         self.clock, self.machine, self.metrics = clock, machine, metrics
         self.handlers, self.worker = handlers, worker
@@ -92,11 +99,17 @@ class Node:
             await self.cluster.start()
         if self.scheduler is not None:
             self.scheduler.start()
+            auditing = supervise("audit", self._audit.run, self.clock, self._events)
+            self._auditing = asyncio.create_task(auditing, name="tickwheel-audit")
 
     async def drain(self) -> None:
         """Hand everything over and let running work end, within the grace time."""
         grace_ms = self.settings.grace_seconds * 1000
         began_ms = self.clock.monotonic_ms()
+        if self._auditing is not None:
+            self._auditing.cancel()
+            await asyncio.gather(self._auditing, return_exceptions=True)
+            self._auditing = None
         if self.cluster is not None:
             await self.cluster.hand_over(min(grace_ms, HAND_OVER_MS))
         if self.scheduler is not None:
@@ -200,7 +213,13 @@ class _Parts:
         add_cluster_gauges(self._metrics, cluster)
         return self._node(store, scheduler, cluster, clock)
 
-    def _node(self, store: Store, scheduler: Scheduler | None, cluster: Cluster | None, clock: Clock) -> Node:
+    def _node(
+        self, store: AuditedStore, scheduler: Scheduler | None, cluster: Cluster | None, clock: Clock
+    ) -> Node:
+        is_leader = cluster.is_leader if cluster is not None else lambda: True
+        audit = StandingAudit(store=store, clock=clock, events=self._events, is_leader=is_leader)
+        if scheduler is not None:
+            add_audit_gauges(self._metrics, audit)
         return Node(
             settings=self._settings,
             store=store,
@@ -211,4 +230,6 @@ class _Parts:
             metrics=self._metrics,
             handlers=self._handlers,
             worker=self._worker,
+            audit=audit,
+            events=self._events,
         )

@@ -1,12 +1,19 @@
 """Which store a URL names."""
 
+from typing import Protocol
+
 from tickwheel.adapters.memory.store import MemoryStore
 from tickwheel.config import Settings
 from tickwheel.domain.errors import ConfigError, FieldProblem
 from tickwheel.domain.redaction import redacted
+from tickwheel.ports.audit import Audited
 from tickwheel.ports.clock import Clock
 from tickwheel.ports.store import Store
 from tickwheel.wiring.schema import pending_steps, sqlite_path
+
+
+class AuditedStore(Store, Audited, Protocol):
+    """What every store here is."""
 
 
 def store_url(settings: Settings) -> str:
@@ -19,7 +26,7 @@ def shown_store(settings: Settings) -> str:
     return redacted(store_url(settings))
 
 
-async def open_store(url: str, clock: Clock, *, auto_migrate: bool = True) -> Store:
+async def open_store(url: str, clock: Clock, *, auto_migrate: bool = True) -> AuditedStore:
     """The embedded store that a URL names: `sqlite:FOLDER` (also `sqlite:///FOLDER`) or `memory:`."""
     scheme, _, rest = url.partition(":")
     if scheme == "memory":

@@ -9,6 +9,7 @@ import structlog
 from tickwheel.domain.ids import job_id_text
 from tickwheel.ports.events import (
     AttemptsEnded,
+    AuditEnded,
     ChainMended,
     ClockDiffers,
     ClockStepped,
@@ -89,6 +90,8 @@ class LogSink:
             case ClockDiffers():
                 tell = self._log.warning if event.differs else self._log.info
                 tell("clock.differs_from_store", difference_ms=event.difference_ms, differs=event.differs)
+            case AuditEnded() if event.unaccounted:
+                self._log.error("audit.unaccounted", count=event.unaccounted, examples=list(event.examples))
             case ShardsTaken():
                 self._log.info("shards.taken", count=event.count, held=event.held_count, cause=event.cause)
             case ShardsLeft():
