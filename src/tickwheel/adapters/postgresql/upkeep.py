@@ -23,7 +23,7 @@ from tickwheel.adapters.postgresql.detaching import (
     rescue,
 )
 from tickwheel.adapters.postgresql.errors import translate
-from tickwheel.adapters.postgresql.history import History
+from tickwheel.adapters.postgresql.history import ExportFailed, History
 from tickwheel.adapters.postgresql.ledger_retention import KEY_LIFE_MS, LedgerRetention, Straggler
 from tickwheel.adapters.postgresql.partitions import Connection, make_window
 from tickwheel.adapters.postgresql.session import Session, SessionKind, connect
@@ -95,6 +95,8 @@ class Upkeep:
                 session.close()
         except psycopg.Error as error:
             raise translate(error) from error
+        except (OSError, ExportFailed) as error:
+            raise StoreUnavailable(f"history could not be written, so nothing was dropped ({error})") from error
 
     def _clock(self, session: Session) -> int:
         now_ms: int = session.rows(SQL["clock"], {"pinned_ms": self._pinned_ms()})[0][0]
