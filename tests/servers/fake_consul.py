@@ -151,9 +151,10 @@ class FakeConsul:
             return
         if verb == "check-index":
             if entry is None:
-                raise _RolledBack(f'key "{key}" doesn\'t exist')
+                raise _RolledBack(f'failed to check index, key "{key}" doesn\'t exist')
             if entry.modified != index:
-                raise _RolledBack(f"current modify index {entry.modified} doesn't match expected {index}")
+                told = f"current modify index {entry.modified} != {index}"
+                raise _RolledBack(f'failed index check for key "{key}", {told}')
         elif verb == "delete-cas":
             if entry is None:
                 return  # Consul calls that a success

@@ -6,7 +6,7 @@ for `consistent`, so that an agent whose servers lost their quorum says so inste
 Consul's sessions can't say who is alive: their shortest TTL is ten seconds, and they may last twice as long.
 Here a session of ten minutes only sweeps up: a beat's key is written under it at first (`lock`), and is deleted
 together with it. The session has no health checks, or a hiccup of the local agent would delete the beats of a
-process that is well; and no lock delay, for the same process may write its key again at once.
+process that is well; and the shortest lock delay, for the same process may write its key again at once.
 
 Blocking queries aren't used: some beat changes every few milliseconds, so each would return at once.
 """
@@ -30,7 +30,7 @@ _SESSION: Final = {
     "Name": "tickwheel",
     "TTL": f"{FLEETING_S}s",
     "Behavior": "delete",
-    "LockDelay": "0s",
+    "LockDelay": "1ms",
     "Checks": [],
     "NodeChecks": [],
 }
