@@ -21,7 +21,7 @@ COMMANDS: Final = LazyCommands(
         "preview": Entry(f"{_HERE}.preview:preview", "Show when a cron expression fires."),
         "migrate": Entry(f"{_HERE}.migrate:migrate", "Bring the database to this version's schema."),
         "doctor": Entry(f"{_HERE}.doctor:doctor", "Look for what is wrong or unwise on this machine."),
-        "audit": Entry(f"{_HERE}.audit:audit", "Account for every job: accepted, due, ended."),
+        "audit": Entry(f"{_HERE}.audit:audit", "Account for every job and run in the store."),
         "bench": Entry(f"{_HERE}.bench:bench", "Measure this installation on this machine."),
     }
 )
