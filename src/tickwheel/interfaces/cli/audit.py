@@ -38,9 +38,9 @@ _WORDS: Final = {
 def audit(context: click.Context, /, as_json: bool, **_: object) -> None:
     """Account for every job and run in the store.
 
-    Each was accepted, comes due and ends. Reads the store itself, in small pieces, while servers run. `unaccounted`
-    are jobs and runs that have neither a live timer nor an end: nothing will ever fire them. There must be none;
-    the exit code is 1 if there are.
+    Each was accepted, comes due and ends. Reads the store itself, in small pieces, while servers run.
+    `unaccounted` are jobs and runs that have neither a live timer nor an end: nothing will ever fire them. There
+    must be none; the exit code is 1 if there are.
     """
     settings = read_settings(context)
     from tickwheel.wiring import audit_store
