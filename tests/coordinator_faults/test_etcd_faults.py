@@ -30,6 +30,18 @@ async def test_nobody_is_declared_dead_when_the_leader_of_etcd_is_killed(etcd: E
         assert cluster.epochs() == before
 
 
+async def test_nobody_is_declared_dead_when_the_leader_of_an_etcd_with_default_timing_is_killed() -> None:
+    """Its election takes longer than the silence after which somebody is declared dead."""
+    with EtcdCluster(3, election_ms=1_000) as etcd:
+        async with Cluster(etcd.url) as cluster:
+            before = cluster.epochs()
+            etcd.leader().kill()
+            await cluster.beat_on(BEATS)
+            await wait_until(cluster.all_see_all, "everybody is seen alive through the new leader")
+            assert not cluster.accusations()
+            assert cluster.epochs() == before
+
+
 async def test_nobody_is_declared_dead_when_a_member_of_etcd_hangs(etcd: EtcdCluster) -> None:
     """It accepts requests and answers none: each node moves on to another member after one try."""
     async with Cluster(etcd.url) as cluster:

@@ -116,7 +116,9 @@ class EtcdCluster:
     With `certificate` and `key` they speak TLS to clients, and ask for a certificate that this one signed.
     """
 
-    def __init__(self, count: int = 1, *, certificate: Path | None = None, key: Path | None = None) -> None:
+    def __init__(
+        self, count: int = 1, *, election_ms: int = 500, certificate: Path | None = None, key: Path | None = None
+    ) -> None:
         program = find_etcd()
         self.folder = Path(tempfile.mkdtemp(prefix="tw-etcd-"))
         ports = _free_ports(2 * count)
@@ -136,7 +138,7 @@ class EtcdCluster:
             arguments += ["--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer]
             arguments += ["--initial-cluster", ",".join(f"{n}={p}" for n, p in zip(names, peers, strict=True))]
             arguments += ["--initial-cluster-token", "test", "--initial-cluster-state", "new"]
-            arguments += ["--heartbeat-interval", "50", "--election-timeout", "500"]
+            arguments += ["--heartbeat-interval", str(election_ms // 10), "--election-timeout", str(election_ms)]
             arguments += ["--logger", "zap", "--log-outputs", "stderr", "--unsafe-no-fsync"]
             self.servers.append(EtcdServer(program, name, self.folder, arguments, port, tls))
 
