@@ -14,6 +14,7 @@ from pathlib import Path
 START_LIMIT_S = 60
 STOP_LIMIT_S = 30
 POLL_S = 0.02
+RESTART_S = 0.5
 
 
 class Serve:
@@ -76,6 +77,20 @@ class Serve:
                 return
             time.sleep(POLL_S)
         raise TimeoutError(f"{self.name} was not ready within {START_LIMIT_S} s:\n{self.said()}")
+
+    def keep_starting(self) -> None:
+        """Start it, and again while it ends because its store is away, as a service manager does."""
+        deadline = time.monotonic() + START_LIMIT_S
+        while True:
+            self.start()
+            try:
+                self.wait_until_ready()
+            except RuntimeError:
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(RESTART_S)
+            else:
+                return
 
     def answers_ready(self) -> bool:
         """What it says now."""

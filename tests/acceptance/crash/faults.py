@@ -102,8 +102,7 @@ class Faults:
         if kind == "kill":
             node.kill()
             time.sleep(for_s)
-            node.start()
-            node.wait_until_ready()
+            node.keep_starting()
         elif kind == "freeze":
             self._freeze(number, for_s)
         elif kind in ("cut store", "cut all"):
@@ -114,13 +113,11 @@ class Faults:
             if node.stop() != 0:
                 self.problems.append(f"node {number} did not stop cleanly")
             time.sleep(for_s / 2)
-            node.start()
-            node.wait_until_ready()
+            node.keep_starting()
         elif kind == "roll":
             for one in cluster.nodes:
                 one.stop()
-                one.start()
-                one.wait_until_ready()
+                one.keep_starting()
         else:
             self._harm_database(kind, for_s)
 
