@@ -21,10 +21,10 @@ from tickwheel.services.changes import edit, hold
 from tickwheel.services.changes.taken import Taken as TakenInstants
 from tickwheel.services.claims import Claims
 from tickwheel.services.inflight import InFlight
+from tickwheel.services.loading import Loading
 from tickwheel.services.ownership import ownership
 from tickwheel.services.ownership.feed import Feed
 from tickwheel.services.ownership.groups import Groups, Rank, ShardGroup
-from tickwheel.services.ownership.loading import Loading
 from tickwheel.services.ownership.membership import Membership
 from tickwheel.services.ownership.node_note import NodeNote
 from tickwheel.services.ownership.pairs import Pairs

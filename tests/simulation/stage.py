@@ -68,6 +68,7 @@ class Stage(Story):
 
     names: Sequence[str] = ()
     calm_limit_ms = 6_000
+    rests = True
 
     def __init__(self, scene: Scene, dropped: Iterable[str] = ()) -> None:
         super().__init__(1, dropped=dropped, plot=Plot())

@@ -52,6 +52,8 @@ class Story:
 
     names: Sequence[str] = NODE_NAMES
     calm_limit_ms = CALM_LIMIT_MS
+    rests = False
+    """Whether nothing is under way any more that could move shards when the story ends."""
 
     def __init__(self, seed: int, *, dropped: Iterable[str] = (), plot: Plot | None = None) -> None:
         self.seed, self.plot = seed, plot or Plot()
@@ -179,7 +181,8 @@ class Story:
                 break
         for text in left:
             self.rulebook.broken("I1 lost", text)
-        await self._check_rest()
+        if self.rests:
+            await self._check_rest()
         self._reckon()
 
     async def _check_rest(self) -> None:
