@@ -10,10 +10,6 @@ Printed: `job_` + 26 Crockford base32 characters; a run is `run_` + 39 character
 
 from typing import Final
 
-import numpy as np
-
-from tickwheel.domain.columns import Ints, Rows
-
 ALPHABET: Final = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 JOB_PREFIX: Final = "job_"
 RUN_PREFIX: Final = "run_"
@@ -44,13 +40,6 @@ def make_job_id(*, created_ms: int, shard: int, due_ms: int | None, random48: by
 def shard_of(job_id: bytes) -> int:
     """The shard written into the id."""
     return int.from_bytes(job_id[6:8], "big")
-
-
-def shards_of(job_ids: Rows) -> Ints:
-    """The shard that is written into each id of a `V16` array."""
-    raw = np.frombuffer(np.ascontiguousarray(job_ids).tobytes(), dtype=np.uint8).reshape(-1, 16)
-    shards: Ints = raw[:, 6].astype(np.int64) << 8 | raw[:, 7]
-    return shards
 
 
 def created_ms_of(job_id: bytes) -> int:

@@ -22,7 +22,8 @@ import numpy as np
 
 from tickwheel.domain.columns import TIMER, Bools, ClaimVerdict, Ints, Rows, empty
 from tickwheel.domain.errors import OutcomeUnknown
-from tickwheel.domain.ids import SHARD_COUNT, shard_of, shards_of
+from tickwheel.domain.id_columns import shards_of
+from tickwheel.domain.ids import SHARD_COUNT, shard_of
 from tickwheel.domain.run import FENCE_SEQUENCE_BITS
 from tickwheel.ports.clock import Clock
 from tickwheel.ports.events import ClaimsAnswered, EventSink

@@ -35,11 +35,11 @@ from tickwheel.services.clock_watch import ClockWatch
 from tickwheel.services.completion import Completions
 from tickwheel.services.heartbeats import Heartbeats, stop_after_ms
 from tickwheel.services.host_gate import HostGate
+from tickwheel.services.loading import Loading
 from tickwheel.services.ownership.feed import Feed
 from tickwheel.services.ownership.groups import Groups
 from tickwheel.services.ownership.holdings import Holdings
 from tickwheel.services.ownership.intake import OwnershipSide
-from tickwheel.services.ownership.loading import Loading
 from tickwheel.services.ownership.pairs import Pairs
 from tickwheel.services.ownership.recent import RecentlyArmed
 from tickwheel.services.ownership.unresolved import Unresolved, Unserved

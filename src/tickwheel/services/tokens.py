@@ -9,7 +9,8 @@ from typing import Final
 import numpy as np
 
 from tickwheel.domain.columns import Ints, Rows
-from tickwheel.domain.ids import SHARD_COUNT, shards_of
+from tickwheel.domain.id_columns import shards_of
+from tickwheel.domain.ids import SHARD_COUNT
 from tickwheel.domain.run import FENCE_SEQUENCE_BITS
 from tickwheel.services.ownership.holdings import NOT_HELD, Holdings
 

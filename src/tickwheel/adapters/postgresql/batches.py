@@ -7,7 +7,8 @@ import numpy as np
 
 from tickwheel.adapters.postgresql.arrays import Array, Uuids, int2s, int4s, int8s, texts, uuids_of
 from tickwheel.domain.columns import Ints, Rows
-from tickwheel.domain.ids import shard_of, shards_of
+from tickwheel.domain.id_columns import shards_of
+from tickwheel.domain.ids import shard_of
 
 Bindings = dict[str, Any]
 

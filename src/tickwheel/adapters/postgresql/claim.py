@@ -53,7 +53,7 @@ from tickwheel.domain.columns import (
     Rows,
     empty,
 )
-from tickwheel.domain.ids import shards_of
+from tickwheel.domain.id_columns import shards_of
 from tickwheel.domain.ledger_moves import Claim
 from tickwheel.domain.run import FENCE_SEQUENCE_BITS
 

@@ -27,7 +27,7 @@ from tickwheel.domain.completion_decisions import (
     Row,
     WaitAgain,
 )
-from tickwheel.domain.ids import shards_of
+from tickwheel.domain.id_columns import shards_of
 from tickwheel.domain.ledger_moves import LONG_MS, Completion
 from tickwheel.domain.outcome import OutcomeClass
 from tickwheel.domain.run import RunState

@@ -19,7 +19,7 @@ from tickwheel.adapters.postgresql.session import Session
 from tickwheel.adapters.postgresql.shard_rows import now_ms as read_clock
 from tickwheel.adapters.postgresql.statements import load_statements
 from tickwheel.domain.columns import FLAG_RECURRING, Ints, Rows
-from tickwheel.domain.ids import shards_of
+from tickwheel.domain.id_columns import shards_of
 from tickwheel.domain.job import JobState
 from tickwheel.ports.store import WorkDefinition
 

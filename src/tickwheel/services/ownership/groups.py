@@ -23,7 +23,8 @@ from typing import Final
 import numpy as np
 
 from tickwheel.domain.columns import Bools, Ints, Rows
-from tickwheel.domain.ids import SHARD_COUNT, shards_of
+from tickwheel.domain.id_columns import shards_of
+from tickwheel.domain.ids import SHARD_COUNT
 from tickwheel.domain.wheel import TimingWheel
 from tickwheel.ports.shards import Pair, Snapshot, Taken
 from tickwheel.services.ownership.recent import RecentlyArmed

@@ -5,7 +5,8 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from tickwheel.domain.columns import Bools, Ints, Rows
-from tickwheel.domain.ids import SHARD_COUNT, shards_of
+from tickwheel.domain.id_columns import shards_of
+from tickwheel.domain.ids import SHARD_COUNT
 
 NOT_HELD = -1
 

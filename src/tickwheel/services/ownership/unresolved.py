@@ -22,7 +22,8 @@ from typing import Final, Protocol
 import numpy as np
 
 from tickwheel.domain.columns import Ints, Rows
-from tickwheel.domain.ids import SHARD_COUNT, shards_of
+from tickwheel.domain.id_columns import shards_of
+from tickwheel.domain.ids import SHARD_COUNT
 
 NEVER_MS: Final = (1 << 63) - 1
 FEW_TIMERS: Final = 20_000
