@@ -1,19 +1,35 @@
-"""Named statements from the `.sql` files beside this module: each begins with a line `-- name: some_name`."""
+"""Named statements from the `.sql` files beside this module: each begins with a line `-- name: some_name`.
 
+A line `-- plan: lookups` marks an UPDATE or DELETE that joins its batch to a table. The bounds that prune leaves
+(`BETWEEN`) make the planner believe that hardly any row of a fresh leaf qualifies, so for a batch of hundreds it
+would walk the leaf and compare each row with the whole batch: seconds. In a marked statement the lengths of the
+arrays are hidden from it; then it takes the batch for small, and looks each of its rows up by key.
+"""
+
+import re
 from collections.abc import Mapping
 from importlib.resources import files
 from typing import Final
 
 NAME_MARK: Final = "-- name:"
+LOOKUPS_MARK: Final = "-- plan: lookups"
+_ARRAY: Final = re.compile(r"(%\(\w+\)s::\w+\[\])")
 
 
 def load_statements(area: str) -> Mapping[str, bytes]:
     """The statements of `sql/<area>.sql` by name, without their comments, as the driver likes them."""
     statements: dict[str, list[str]] = {}
-    lines: list[str] = []
+    looking_up: set[str] = set()
+    name = ""
     for line in (files(__package__) / "sql" / f"{area}.sql").read_text("utf-8").splitlines():
         if line.startswith(NAME_MARK):
-            lines = statements.setdefault(line.removeprefix(NAME_MARK).strip(), [])
-        elif not line.lstrip().startswith("--"):
-            lines.append(line)
-    return {name: "\n".join(body).strip().encode() for name, body in statements.items()}
+            name = line.removeprefix(NAME_MARK).strip()
+            statements[name] = []
+        elif line == LOOKUPS_MARK:
+            looking_up.add(name)
+        elif name and not line.lstrip().startswith("--"):
+            statements[name].append(line)
+    texts = {name: "\n".join(body).strip() for name, body in statements.items()}
+    for name in looking_up:
+        texts[name] = _ARRAY.sub(r"(SELECT \1)", texts[name])
+    return {name: text.encode() for name, text in texts.items()}

@@ -5,7 +5,8 @@
 -- `me`: the lock that makes a deposer wait, and whoever was deposed join nothing (D1). `clock`: read after the
 -- transaction drew its xid, for the timers that it inserts (A2); it decides what is due (D6). The jobs are locked
 -- so that an edit, a pause or a cancel comes wholly before or wholly after (E1). `nxt` joins `won`: whoever inserts
--- the row of an occurrence inserts the next timer, nobody else does (E2).
+-- the row of an occurrence inserts the next timer, nobody else does (E2). (`IN ... IS TRUE` is looked up in a hash
+-- table; a join, of whose size the planner knows nothing, would compare each row with each.)
 WITH me AS MATERIALIZED (
   SELECT number FROM tickwheel.nodes WHERE incarnation = %(me)s AND NOT deposed FOR SHARE
 ), clock AS MATERIALIZED (
@@ -42,14 +43,16 @@ WITH me AS MATERIALIZED (
 ), nxt AS (
   INSERT INTO tickwheel.timers (due_ms, job_id, scheduled_ms, armed_ms, gen, shard, flags)
   SELECT greatest(ok.next_ms, ok.now_ms), ok.job_id, ok.next_ms, ok.now_ms, ok.gen, ok.shard, ok.flags
-    FROM ok JOIN won ON won.job_id = ok.job_id AND won.scheduled_ms = ok.scheduled_ms AND won.fence = ok.fence
+    FROM ok
    WHERE ok.flags & 4 <> 0 AND ok.next_ms >= 0
+     AND ((ok.job_id, ok.scheduled_ms, ok.fence) IN (SELECT job_id, scheduled_ms, fence FROM won)) IS TRUE
       ON CONFLICT DO NOTHING
 )
 SELECT count(*),
        CASE WHEN count(*) < %(total)s::int8 THEN
          (SELECT array_agg(ok.n) FROM ok
-            JOIN won AS w ON w.job_id = ok.job_id AND w.scheduled_ms = ok.scheduled_ms AND w.fence = ok.fence) END
+           WHERE ((ok.job_id, ok.scheduled_ms, ok.fence) IN (SELECT w.job_id, w.scheduled_ms, w.fence FROM won AS w))
+                 IS TRUE) END
   FROM won
 
 -- name: hold
@@ -124,6 +127,7 @@ SELECT shard, scheduled_ms, job_id, state, gen, fence, attempt, last = 1, lane, 
     ON CONFLICT DO NOTHING
 
 -- name: start_waiting
+-- plan: lookups
 -- By gen, never by attempt number (D7), and only under a higher token (D4).
 UPDATE tickwheel.runs AS r
    SET state = 2, fence = x.fence, attempt = x.attempt, last = x.last = 1, worker = %(me)s::int4,
@@ -135,6 +139,7 @@ UPDATE tickwheel.runs AS r
    AND r.scheduled_ms BETWEEN %(scheduled_min)s::int8 AND %(scheduled_max)s::int8
 
 -- name: leave_waiting
+-- plan: lookups
 -- A waiting run is skipped (7), or waits on under a new timer (0).
 UPDATE tickwheel.runs AS r
    SET state = x.state, gen = x.gen, skip_reason = x.skip_reason, due_ms = x.due_ms, timer_gen = -x.gen,

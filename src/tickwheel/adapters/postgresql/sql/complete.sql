@@ -1,4 +1,5 @@
 -- name: succeed
+-- plan: lookups
 -- Plain successes: guarded by token and state (F6), and a HOT update each, because nothing written is in an index.
 -- It tells how many it wrote and, if that is not all, which. A lease that was renewed goes with it (F7).
 WITH x AS MATERIALIZED (
@@ -51,6 +52,7 @@ SELECT x.n, r.state, r.gen, r.fence, r.attempt, r.last, r.unstarted_count, r.wor
  ) AS j
 
 -- name: end_runs
+-- plan: lookups
 UPDATE tickwheel.runs AS r
    SET state = x.state, attempt = x.attempt, unstarted_count = x.unstarted_count, lost_count = x.lost_count,
        started_ms = nullif(x.started_ms, -1), finished_ms = x.finished_ms, lease_ms = NULL,
@@ -65,6 +67,7 @@ UPDATE tickwheel.runs AS r
    AND r.scheduled_ms BETWEEN %(scheduled_min)s::int8 AND %(scheduled_max)s::int8
 
 -- name: wait_again
+-- plan: lookups
 UPDATE tickwheel.runs AS r
    SET state = 0, gen = x.gen, attempt = x.attempt, unstarted_count = x.unstarted_count, lost_count = x.lost_count,
        due_ms = x.due_ms, timer_gen = -x.gen, http_status = x.http_status, error = x.error,
@@ -97,11 +100,13 @@ SELECT shard, scheduled_ms, job_id, tenant_id, failed_ms, cause
     ON CONFLICT (shard, scheduled_ms, job_id) DO UPDATE SET failed_ms = excluded.failed_ms, cause = excluded.cause
 
 -- name: drop_leases
+-- plan: lookups
 DELETE FROM tickwheel.leases AS l
  USING unnest(%(shard)s::int2[], %(scheduled_ms)s::int8[], %(job_id)s::uuid[]) AS x (shard, scheduled_ms, job_id)
  WHERE l.shard = x.shard AND l.scheduled_ms = x.scheduled_ms AND l.job_id = x.job_id
 
 -- name: renew
+-- plan: lookups
 -- A renewed attempt has a row in `leases`, by which it is found when it stops being renewed.
 WITH x AS MATERIALIZED (
   SELECT * FROM unnest(%(shard)s::int2[], %(scheduled)s::int8[], %(id)s::uuid[], %(fence)s::int8[], %(started)s::int8[],
