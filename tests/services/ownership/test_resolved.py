@@ -431,3 +431,25 @@ async def test_slots_come_back_after_an_executor_failed_to_start(fleet: Fleet) -
     assert sum(a.scheduler.pools[0].slots.used) == 0
     assert len(a.scheduler.pools[0].inflight) == 0
     assert sorted(call.work.job_id for call in a.calls) == sorted(new.job.job_id for new in jobs)
+
+
+@with_fleet
+async def test_a_run_that_waits_for_a_lost_lease_outlives_its_second_owner_too(fleet: Fleet) -> None:
+    """C3, C5: a claim that met a run in flight resolves nothing; the watch for it is in memory only."""
+    a, b, c = await fleet.start("a", "b", "c")
+    await a.take()
+    a.behave = lambda work: None
+    a.store.renew = refuse  # type: ignore[method-assign]
+    new = fleet.job(in_ms=1_000)
+    await fleet.insert(new)
+    await fleet.pass_ms(2_000)
+    await a.kill()
+    await fleet.depose(a, proved_dead=False)
+    await b.take()
+    await fleet.pass_ms(10_000)
+    assert b.verdict_count(ClaimVerdict.IN_FLIGHT) >= 1
+    await b.kill()
+    await fleet.depose(b, proved_dead=True)
+    await c.take()
+    await fleet.pass_ms(25_000)
+    assert [(call.work.job_id, call.work.attempt) for call in c.calls] == [(new.job.job_id, 2)]
