@@ -1,12 +1,19 @@
-"""`python -m tests.simulation SEED`: tell one story again and say what broke."""
+"""`python -m tests.simulation SEED`: tell one story again and say what broke.
+
+`python -m tests.simulation mutations` prints the table of dropped rules.
+"""
 
 import sys
 
+from .mutations import table
 from .story import tell
 
 
 def main() -> int:
     """Exit code 1 if a rule was broken."""
+    if sys.argv[1] == "mutations":
+        print(table())
+        return 0
     story = tell(int(sys.argv[1]), dropped=sys.argv[2:])
     for what, count in sorted(story.met.items()):
         print(f"{count:6} {what}")

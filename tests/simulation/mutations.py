@@ -353,3 +353,12 @@ MUTATIONS: Sequence[Mutation] = (
         _swap(ownership, "plan", _trusts_its_memory),
     ),
 )
+
+
+def table() -> str:
+    """All of it as a table for people: `python -m tests.simulation mutations` prints it."""
+    lines = ["| rule | what is dropped | the fault that it lets in | noticed as |", "|---|---|---|---|"]
+    for one in MUTATIONS:
+        fault = (one.scene.__doc__ or "").partition("\n\n")[0].replace("\n   ", "").strip().replace("\n", " ")
+        lines.append(f"| {one.rule} | {one.dropped} | {fault} | {one.notices[0]} |")
+    return "\n".join(lines)

@@ -41,8 +41,8 @@ class Plot(msgspec.Struct, frozen=True):
     """How long and how wild. Lengths in ms."""
 
     busy_ms: int = 9_500
-    request_every_ms: int = 100
-    fault_every_ms: int = 400
+    request_every_ms: int = 75
+    fault_every_ms: int = 370
     bad_rate: float = 0.004
     slow_rate: float = 0.05
 

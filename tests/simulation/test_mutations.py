@@ -2,10 +2,11 @@
 must be quiet."""
 
 from contextlib import ExitStack
+from pathlib import Path
 
 import pytest
 
-from .mutations import MUTATIONS, Mutation
+from .mutations import MUTATIONS, Mutation, table
 from .stage import Scene, Stage
 from .story import live_through
 
@@ -20,6 +21,14 @@ def _violations(scene: Scene, mutation: Mutation | None = None) -> list[str]:
         stage = Stage(scene, [mutation.rule] if mutation is not None and in_statements else [])
         live_through(stage)
     return stage.rulebook.violations
+
+
+PAGE = Path(__file__).parents[2] / "docs" / "explanation" / "simulation.md"
+
+
+def test_the_page_has_the_table_of_dropped_rules() -> None:
+    """`python -m tests.simulation mutations` prints it anew."""
+    assert table() in PAGE.read_text()
 
 
 @pytest.mark.timeout(300)

@@ -41,7 +41,7 @@ def test_no_rule_is_broken_whatever_happens(first: int) -> None:
     seeds = range(first, min(first + TOGETHER, FIRST_SEED + SEEDS))
     for seed in seeds:
         story = tell(seed)
-        met += story.met + Counter({"faults": sum(story.faults.met.values())})
+        met += story.met + Counter({"faults": sum(story.faults.met.values()), "runs": len(story.rulebook.history)})
         broken += [f"seed {seed}: {violation}" for violation in story.rulebook.violations[:3]]
         if story.rulebook.violations:
             broken.append(f"tell it again: .venv/bin/python -m tests.simulation {seed}")
@@ -49,6 +49,6 @@ def test_no_rule_is_broken_whatever_happens(first: int) -> None:
         print(f"{count:8} {what}")
     assert not broken, "\n".join(broken)
     if len(seeds) == TOGETHER:
-        assert met["faults"] >= LEAST_FAULTS * TOGETHER * 0.8
-        assert met["attempts claimed"] >= LEAST_RUNS * TOGETHER * 0.8
+        assert met["faults"] >= LEAST_FAULTS * TOGETHER * 0.8  # a fault may find nobody left to strike
+        assert met["runs"] >= LEAST_RUNS * TOGETHER * 0.8
         assert not EVERY_KIND - met.keys()
