@@ -77,6 +77,7 @@ def test_slow_answers_of_the_store_lose_nothing(make_cluster: MakeCluster, sink:
     verify(load, sink)
 
 
+@pytest.mark.pitfall(53)
 def test_a_transaction_of_somebody_else_that_stays_open_holds_nothing_up(
     make_cluster: MakeCluster, sink: Sink, long: bool
 ) -> None:
