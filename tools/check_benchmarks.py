@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-LIMIT_S = 60
+LIMIT_S = 120
 ROOT = Path(__file__).parent.parent
 ON_POSTGRESQL = {"failover"}
 PROMISED = {

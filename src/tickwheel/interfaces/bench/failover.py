@@ -31,17 +31,9 @@ SLOW_AHEAD_MS: Final = 1_000
 
 
 def failover(
-    store: str,
-    folder: Path,
-    *,
-    fault: str,
-    times: int,
-    rate: int,
-    nodes: int,
-    bar: Progress,
-    nodes_type: type[Nodes] = Nodes,
+    store: str, folder: Path, *, fault: str, times: int, rate: int, nodes: int, settle_s: float, bar: Progress
 ) -> Figures:
-    """Break one of `nodes` nodes `times` times, in turn. `nodes_type` may break something else with them."""
+    """Break one of `nodes` nodes `times` times, in turn; `settle_s` is the time before each fault."""
     if not store.startswith(("postgresql:", "postgres:")):
         raise BenchFailed(
             "it needs nodes that share a store: give it an empty database by --store postgresql://..."
@@ -54,6 +46,7 @@ def failover(
             traffic.start()
             try:
                 for number in range(times):
+                    _wait(settle_s)
                     faults.append(_break_once(cluster, traffic, clock, number % nodes, slow=fault == "kill"))
                     bar.update(1)
             finally:
@@ -67,7 +60,6 @@ def failover(
 
 
 def _break_once(cluster: Nodes, traffic: Traffic, clock: Clock, node: int, *, slow: bool) -> Fault:
-    _wait(SETTLE_S)
     slow_due_ms = clock.now_ms() + SLOW_AHEAD_MS if slow else 0
     if slow:
         traffic.create(node, "/slow", [slow_due_ms] * SLOW_RUNS)

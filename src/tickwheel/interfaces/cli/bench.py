@@ -166,12 +166,13 @@ def failover_command(options: Options, fault: str, times: int, rate: int, nodes:
     cut     nothing passes between it and the store
     stop    SIGTERM, a planned stop
     """
-    times, rate, nodes = (1, 100, 2) if options.smoke else (times, rate, nodes)
+    times, rate, nodes = (1, 50, 2) if options.smoke else (times, rate, nodes)
+    settle_s = 1.0 if options.smoke else failover.SETTLE_S
     options.run(
         "failover",
         times,
         lambda url, folder, bar: failover.failover(
-            url, folder, fault=fault, times=times, rate=rate, nodes=nodes, bar=bar
+            url, folder, fault=fault, times=times, rate=rate, nodes=nodes, settle_s=settle_s, bar=bar
         ),
     )
 
