@@ -31,9 +31,21 @@ SLOW_AHEAD_MS: Final = 1_000
 
 
 def failover(
-    store: str, folder: Path, *, fault: str, times: int, rate: int, nodes: int, settle_s: float, bar: Progress
+    store: str,
+    folder: Path,
+    *,
+    fault: str,
+    times: int,
+    rate: int,
+    nodes: int,
+    bar: Progress,
+    settle_s: float = SETTLE_S,
+    nodes_type: type[Nodes] = Nodes,
 ) -> Figures:
-    """Break one of `nodes` nodes `times` times, in turn; `settle_s` is the time before each fault."""
+    """Break one of `nodes` nodes `times` times, in turn, each time after `settle_s`.
+
+    `nodes_type` may break something else with them.
+    """
     if not store.startswith(("postgresql:", "postgres:")):
         raise BenchFailed(
             "it needs nodes that share a store: give it an empty database by --store postgresql://..."
