@@ -29,6 +29,11 @@ class Api:
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    def another(self, turn: int) -> "Api":
+        """One for another thread, which begins with another node."""
+        turn %= len(self._ports)
+        return Api(*self._ports[turn:], *self._ports[:turn], patience_s=self._patience_s)
+
     def close(self) -> None:
         if self._connection is not None:
             self._connection.close()

@@ -12,6 +12,7 @@ is for, so in a cluster such requests are only counted (`stale_requests`); one t
 import json
 from collections import defaultdict
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import pairwise
@@ -24,7 +25,9 @@ from .load import Plan
 ENDS = {"never": {"FAILED"}, "once": {"SUCCEEDED", "FAILED"}}
 SECOND_MS = 1_000
 PROMISES = ("lost", "double_committed", "early", "after_cancel")
+READERS = 6
 Requests = dict[str, list[dict[str, Any]]]
+Shown = tuple[int, dict[str, Any], list[dict[str, Any]]]
 
 
 @dataclass
@@ -80,8 +83,9 @@ def check(api: Api, plan: Plan, log: Path, *, frozen: bool = False) -> Verdict:
         by_run[request["webhook-id"]].append(request)
     _check_sink(by_run, verdict, frozen)
     _check_effects(by_run, plan, verdict)
+    shown = _read_all(api, list(plan.kinds))
     for job_id, kind in plan.kinds.items():
-        _check_job(api, plan, job_id, kind, by_run, verdict)
+        _check_job(api, plan, job_id, kind, shown[job_id], by_run, verdict)
     for job_id in plan.crons:
         _check_cron(api, job_id, by_run, verdict)
     return verdict
@@ -123,12 +127,32 @@ def _answered_ok(request: dict[str, Any]) -> bool:
     return not failed
 
 
-def _check_job(api: Api, plan: Plan, job_id: str, kind: str, by_run: Requests, verdict: Verdict) -> None:
-    status, job = api.call("GET", f"/v1/jobs/{job_id}")
+def _read_all(api: Api, job_ids: Sequence[str]) -> dict[str, Shown]:
+    """What the API says of each job, asked for from several threads."""
+
+    def read(turn: int) -> list[Shown]:
+        with api.another(turn) as own:
+            found = []
+            for job_id in job_ids[turn::READERS]:
+                status, job = own.call("GET", f"/v1/jobs/{job_id}")
+                runs = own.pages(f"/v1/jobs/{job_id}/runs", "runs") if status == 200 else []
+                found.append((status, job, runs))
+            return found
+
+    shown: dict[str, Shown] = {}
+    with ThreadPoolExecutor(READERS) as threads:
+        for turn, found in enumerate(threads.map(read, range(READERS))):
+            shown |= dict(zip(job_ids[turn::READERS], found, strict=True))
+    return shown
+
+
+def _check_job(
+    api: Api, plan: Plan, job_id: str, kind: str, shown: Shown, by_run: Requests, verdict: Verdict
+) -> None:
+    status, job, runs = shown
     if status != 200:
         verdict.findings["lost"].append(f"{job_id} ({kind}): GET answers {status}")
         return
-    runs = api.pages(f"/v1/jobs/{job_id}/runs", "runs")
     verdict.runs += len(runs)
     verdict.states[job["status"]] += 1
     cancelled = job_id in plan.cancelled_ms
