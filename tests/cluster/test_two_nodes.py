@@ -10,7 +10,7 @@ import pytest
 import tickwheel
 from tickwheel.adapters.system import SystemClock
 from tickwheel.config import Settings
-from tickwheel.domain.errors import ConfigError
+from tickwheel.domain.errors import ConfigError, StoreUnavailable
 from tickwheel.domain.ids import shard_of
 from tickwheel.domain.job import JobState
 from tickwheel.domain.run import RunState
@@ -110,6 +110,14 @@ async def test_a_node_whose_clock_is_ten_seconds_off_does_not_start(
     monkeypatch.setattr(node_module, "SystemClock", Wrong)
     with pytest.raises(ConfigError, match=f"this machine's clock is {words}"):
         await open_node(Settings(store=blank_postgresql, port=0))
+
+
+async def test_reads_go_to_the_address_for_reads_and_the_rest_to_the_store(blank_postgresql: str) -> None:
+    async with Nodes(blank_postgresql) as nodes:
+        node = await nodes.open(store_reads="postgresql://127.0.0.1:1/nowhere")
+        job_id = await create(node, schedule_type="DELAYED", delay_seconds=3_600)
+        with pytest.raises(StoreUnavailable):
+            await node.jobs.get(TENANT, job_id)
 
 
 @pytest.mark.pitfall(46)

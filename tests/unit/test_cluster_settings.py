@@ -58,6 +58,7 @@ def test_roles_that_could_do_nothing_are_refused_with_the_remedy(roles: tuple[st
         {"roles": ("api",)},
         {"coordinator": "etcd://h:2379"},
         {"history": "old"},
+        {"store_reads": "postgresql://localhost:6432/reads"},
         {"advertise": "localhost"},
         {"cluster": "a"},
     ],

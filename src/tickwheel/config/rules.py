@@ -122,6 +122,8 @@ def _check_alone(settings: Settings, wrong: Wrong) -> None:
         wrong("coordinator", f"an embedded store has one node only, and nothing to coordinate; {remedy}")
     if settings.history:
         wrong("history", f"an embedded store writes no history files; {remedy}")
+    if settings.store_reads:
+        wrong("store_reads", f"an embedded store has no pooler to read through; {remedy}")
     if settings.advertise:
         wrong("advertise", f"an embedded store has one node only, and no others to tell; {remedy}")
     if settings.cluster != DEFAULT_CLUSTER:

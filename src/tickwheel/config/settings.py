@@ -60,6 +60,9 @@ class Settings:
     history: str = _setting(
         "", "Folder for finished runs that leave a PostgreSQL store, as Parquet files (default: they are dropped)."
     )
+    store_reads: str = _setting(
+        "", "Another address of the PostgreSQL store, for the API's reads: a PgBouncer (default: the store's)."
+    )
     auto_migrate: bool = _setting(True, "Bring the schema of the store up to date at the start.")
     app: str = _setting("", "Python handlers to run: module or module:object.")
     token: tuple[str, ...] = _setting((), "Bearer token that requests must carry; may be given several times.")
@@ -103,7 +106,7 @@ class Settings:
 
 
 SECRET: Final = frozenset({"token", "webhook_secret"})
-WITH_PASSWORDS: Final = ("store", "coordinator")
+WITH_PASSWORDS: Final = ("store", "coordinator", "store_reads")
 """Addresses that may hold a password."""
 TYPES: Final[dict[str, Any]] = get_type_hints(Settings)
 FIELDS: Final = {f.name: f for f in fields(Settings)}

@@ -37,5 +37,7 @@ async def open_shared_store(settings: Settings, clock: Clock) -> "tuple[Postgres
         admit, settings.store, cluster=settings.cluster, auto_migrate=settings.auto_migrate
     )
     options: dict[str, Any] = {"history": Path(settings.history)} if settings.history else {}
+    if settings.store_reads:
+        options["reader_url"] = settings.store_reads
     store = await open_postgresql_store(settings.store, clock, **options)
     return store, admitted.warnings

@@ -45,7 +45,7 @@ class SessionKind(NamedTuple):
 WRITER_SETTINGS: Final = (
     b"SET statement_timeout = '4s'",
     b"SET lock_timeout = '4s'",
-    b"SET idle_in_transaction_session_timeout = '1s'",
+    b"SET idle_in_transaction_session_timeout = '4s'",
     b"SET plan_cache_mode = force_custom_plan",  # the bounds of a batch are what prunes the partitions
     b"SET max_parallel_workers_per_gather = 0",
     b"SET jit = off",
@@ -57,6 +57,7 @@ CLAIMS: Final = SessionKind(
         *WRITER_SETTINGS,
         b"SET statement_timeout = '1s'",
         b"SET lock_timeout = '900ms'",
+        b"SET idle_in_transaction_session_timeout = '1s'",  # a takeover waits for an open claim no longer
         b"SET enable_seqscan = off",
     ),
 )
@@ -72,7 +73,9 @@ FEED: Final = SessionKind("feed", (*WRITER_SETTINGS, b"SET enable_seqscan = off"
 LOADS: Final = SessionKind("loads", (*WRITER_SETTINGS, *BY_INDEX))
 OWNERSHIP: Final = SessionKind("ownership", WRITER_SETTINGS)
 WRITER: Final = SessionKind("writer", WRITER_SETTINGS)
-READER: Final = SessionKind("reader", (), prepares=False)
+READER: Final = SessionKind("reader", (b"SET jit = off",), prepares=False)
+POOLED_READER: Final = SessionKind("reader", (), prepares=False)
+"""Behind a pooler in transaction mode: a SET would stay behind in a session that is somebody else's next."""
 
 
 class Session:

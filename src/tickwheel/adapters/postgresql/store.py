@@ -47,6 +47,7 @@ from tickwheel.adapters.postgresql.session import (
     FEED,
     LOADS,
     OWNERSHIP,
+    POOLED_READER,
     READER,
     WRITER,
     Session,
@@ -136,7 +137,7 @@ class PostgresqlStore:
         self._loads = Lines(url, LOADS)
         self._ownership = Lines(url, OWNERSHIP)
         self._writers = Lines(url, WRITER, WRITERS)
-        self._readers = Lines(reader_url or url, READER, READERS)
+        self._readers = Lines(reader_url or url, READER if reader_url is None else POOLED_READER, READERS)
         self._upkeep = Upkeep(url, self._pin_ms, history)
 
     def _pin_ms(self) -> int | None:

@@ -22,6 +22,7 @@ _METAVARS: Final = {
     "history": "DIR",
     "roles": "api,scheduler,worker",
     "store": "URL",
+    "store_reads": "URL",
     "data": "DIR",
     "app": "MODULE[:OBJECT]",
     "allow_private": "CIDR",
