@@ -89,6 +89,8 @@ class World:
         if len(self.jobs) >= 5:
             return
         make = self.arena.recurring if recurring else self.arena.one_off
+        if not self.arena.lists_unrenewed:
+            delay_ms = max(0, delay_ms)  # a store of a cluster moves a timer that is past up to its clock (A2)
         new = make(self.clock.now_ms() + delay_ms, idempotency_key=key)
         new = replace(new, request_hash=b"r" if recurring else b"o")
         [answer] = self.both(lambda store: store.insert_jobs([new]), list)
@@ -102,6 +104,11 @@ class World:
         now_ms = self.clock.now_ms()
         later = [timer.due_ms for _, timer in self.waiting if timer.due_ms > now_ms]
         self.clock.step_ms(min(later, default=now_ms) - now_ms)
+
+    def next_ms(self, timer: FirstTimer, next_in_ms: int) -> int:
+        """The next occurrence; where timers that are past are moved up (A2), one that is not past."""
+        next_ms = timer.scheduled_ms + next_in_ms
+        return next_ms if self.arena.lists_unrenewed else max(next_ms, self.clock.now_ms())
 
     def claim(self, picks: list[int], stale: bool, skip: bool, next_in_ms: int | None, old_token: bool) -> None:
         if not self.timers:
@@ -118,7 +125,7 @@ class World:
                 max_attempts=MAX_ATTEMPTS,
                 fence=fencing_token(self.epochs[shard_of(new.job.job_id)], self.sequence - old_token * number),
                 overlap=self.overlap_of(new),
-                next_ms=timer.scheduled_ms + next_in_ms if new.job.recurring and next_in_ms else -1,
+                next_ms=self.next_ms(timer, next_in_ms) if new.job.recurring and next_in_ms else -1,
             )
             if skip:
                 row |= {"action": ClaimAction.SKIP, "reason": SkipReason.CATCH_UP}
@@ -206,6 +213,8 @@ class World:
         self.take_over()
 
     def sweep(self, retention_ms: int) -> None:
+        if not self.arena.sweeps_rows:
+            return
         self.both(lambda store: sweep_all(store, self.clock.now_ms(), retention_ms))
         gone = [new for new in self.jobs if not self.works([new.job.job_id])[0]]
         self.jobs = [new for new in self.jobs if new not in gone]
@@ -222,7 +231,8 @@ class World:
         self.waiting = [(by_id[job_id], timer) for job_id, timer in stored if job_id in by_id]
         self.timers += [pair for pair in self.waiting if pair not in known]
         self.both(lambda store: store.counts())
-        self.both(lambda store: store.expired(self.clock.now_ms(), 100), list)
+        if self.arena.lists_unrenewed:
+            self.both(lambda store: store.expired(self.clock.now_ms(), 100), list)
         self.both(lambda store: store.list_dead(TENANT, 100, None), lambda page: page.items)
         for order in JobOrder:
             self.list_jobs(order)

@@ -7,6 +7,7 @@ import psycopg
 from tickwheel.domain.errors import OutcomeUnknown, StoreUnavailable
 
 _MEANINGS: Final = {
+    "25P03": "the transaction stood still for too long",
     "25006": "the server takes no writes (a standby, or read-only)",
     "53100": "the server's disk is full",
     "53200": "the server ran out of memory",
