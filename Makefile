@@ -40,7 +40,7 @@ test: $(DEV_STAMP) ## run all tests (ARGS='-k wheel' picks some)
 	@$(BIN)/python -m pytest -n $(WORKERS) $(ARGS)
 
 .PHONY: check
-check: format lint types contracts sizes leaks docs bench-smoke test ## run exactly what CI runs
+check: format lint types contracts sizes leaks docs bench-smoke test ## run what CI runs (which tells 1,000 stories of the simulation besides)
 
 .PHONY: format
 format: $(DEV_STAMP) ## check the format
