@@ -28,6 +28,8 @@ SETTLE_S: Final = 5.0
 BROKEN_S: Final = 3.5
 SLOW_RUNS: Final = 20
 SLOW_AHEAD_MS: Final = 1_000
+LATE_SHARE: Final = 0.05
+"""So many jobs may be acknowledged too late to be measured, on a machine that is busy."""
 
 
 def failover(
@@ -93,7 +95,8 @@ def _figures(traffic: Traffic, faults: list[Fault], rows: Ints) -> Figures:
     ]
     keys, due_ms = (np.concatenate([one[at] for one in created]) for at in (0, 2))
     first_ms = arrivals.first_ms(keys)
-    _check(traffic, arrivals, int((first_ms < 0).sum()))
+    late_ms = arrivals.first_ms(np.array(traffic.late_keys, np.int64))
+    _check(traffic, arrivals, int((first_ms < 0).sum() + (late_ms < 0).sum()), len(keys))
     calm = np.ones(len(keys), dtype=bool)
     for fault in faults:
         calm &= (due_ms < fault.at_ms) | (due_ms > fault.until_ms)
@@ -108,6 +111,7 @@ def _figures(traffic: Traffic, faults: list[Fault], rows: Ints) -> Figures:
     return {
         "faults": len(faults),
         "jobs": len(keys),
+        "created_late": len(traffic.late_keys),
         "lost": 0,
         "requests": traffic.requests,
         "failed_requests": len(traffic.failures),
@@ -121,13 +125,13 @@ def _figures(traffic: Traffic, faults: list[Fault], rows: Ints) -> Figures:
     }
 
 
-def _check(traffic: Traffic, arrivals: Arrivals, lost: int) -> None:
+def _check(traffic: Traffic, arrivals: Arrivals, lost: int, measured: int) -> None:
     if lost:
         raise BenchFailed(f"{lost} acknowledged jobs never arrived")
     if arrivals.early:
         raise BenchFailed(f"{arrivals.early} webhooks came early")
-    if traffic.late_acknowledged:
-        raise BenchFailed(f"{traffic.late_acknowledged} jobs were created too late: the machine is too slow")
+    if len(traffic.late_keys) > measured * LATE_SHARE:
+        raise BenchFailed(f"{len(traffic.late_keys)} jobs were created too late: the machine is too slow")
 
 
 def _middle_and_worst(name: str, values: list[int]) -> Figures:

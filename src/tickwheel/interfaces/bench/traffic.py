@@ -44,8 +44,8 @@ class Traffic:
         self.created = [Created() for _ in ports]
         self.failures: list[str] = []
         self.requests = 0
-        self.late_acknowledged = 0
-        """Jobs that were acknowledged so late that they can't show anything."""
+        self.late_keys: list[int] = []
+        """Jobs that were acknowledged so late that they can't show anything but that they arrive."""
         self._open = set(range(len(ports)))
         self._lock = threading.Lock()
         self._over = threading.Event()
@@ -121,9 +121,11 @@ class Traffic:
             return
         due = [job["run_at_epoch_ms"] for job in msgspec.json.decode(body)]
         ids = [parse_job_id(item["job_id"]) for item in msgspec.json.decode(answer)["results"]]
-        created = self.created[node]
-        created.keys += [job_key(job_id) for job_id in ids]
-        created.shards += [shard_of(job_id) for job_id in ids]
-        created.due_ms += due
-        now_ms = self._clock.now_ms()
-        self.late_acknowledged += sum(due_ms < now_ms + SLICE_MS for due_ms in due)
+        created, in_time_ms = self.created[node], self._clock.now_ms() + SLICE_MS
+        for job_id, due_ms in zip(ids, due, strict=True):
+            if due_ms < in_time_ms:
+                self.late_keys.append(job_key(job_id))
+                continue
+            created.keys.append(job_key(job_id))
+            created.shards.append(shard_of(job_id))
+            created.due_ms.append(due_ms)
