@@ -211,8 +211,10 @@ async def test_runs_are_found_by_key_in_the_order_asked_for(arena: Arena, owner:
     keys = [(new.job.job_id, new.job.scheduled_ms or 0) for new in (done, waiting, flown)]
     first, none, last = await arena.store.find_runs(keys)
     assert none is None
-    assert first is not None and (first.job_id, first.state) == (done.job.job_id, RunState.SUCCEEDED)
-    assert last is not None and (last.state, last.fence, last.beat_ms) == (
+    assert first is not None
+    assert (first.job_id, first.state) == (done.job.job_id, RunState.SUCCEEDED)
+    assert last is not None
+    assert (last.state, last.fence, last.beat_ms) == (
         RunState.RUNNING,
         held.fence,
         arena.now_ms,
