@@ -35,12 +35,17 @@ install: $(RUN_STAMP) ## make .venv with the package in it, so that .venv/bin/ti
 ##@ Prove it
 
 .PHONY: test
-test: $(DEV_STAMP) ## run all tests (ARGS='-k wheel' picks some)
+test: $(DEV_STAMP) ## run the tests (ARGS='-k wheel' picks some)
 	@echo "== tests"
-	@$(BIN)/python -m pytest -n $(WORKERS) $(ARGS)
+	@$(BIN)/python -m pytest -n $(WORKERS) -m "not faults" $(ARGS)
+
+.PHONY: test-faults
+test-faults: $(DEV_STAMP) ## break PostgreSQL, etcd and nodes while they work, in the short forms
+	@echo "== faults"
+	@$(BIN)/python -m pytest -n $(WORKERS) -m faults $(ARGS)
 
 .PHONY: check
-check: format lint types contracts sizes leaks docs bench-smoke test ## run what CI runs (which tells 1,000 stories of the simulation besides)
+check: format lint types contracts sizes leaks docs bench-smoke test-faults test ## run what CI runs (which tells 1,000 stories of the simulation besides)
 
 .PHONY: format
 format: $(DEV_STAMP) ## check the format

@@ -23,6 +23,8 @@ from .servers.postgresql import PostgresServer
 from .servers.postgresql_binaries import NoPostgres
 from .servers.postgresql_databases import blank_database, shared_server, stop_shared_server
 
+FAULT_SUITES = {"postgresql_faults", "coordinator_faults", "test_chaos.py", "test_rolling_upgrade.py"}
+"""Folders and files of tests that break real servers for minutes: `make test-faults`."""
 # A busy machine makes any example slow: no deadline, and no complaint about how long examples take to make.
 _PATIENT = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 settings.register_profile(
@@ -131,8 +133,10 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Coroutine tests get a loop without asking for one."""
+    """Coroutine tests get a loop without asking for one; suites that break real servers are marked as such."""
     for item in items:
+        if item.path.parent.name in FAULT_SUITES or item.path.name in FAULT_SUITES:
+            item.add_marker(pytest.mark.faults)
         if (
             isinstance(item, pytest.Function)
             and inspect.iscoroutinefunction(item.obj)

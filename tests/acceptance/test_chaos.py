@@ -32,6 +32,6 @@ def test_three_nodes_lose_and_double_nothing_whatever_is_done_to_them(tmp_path: 
     assert counts["clean"], said
     assert counts["lost"] == counts["double_committed"] == counts["early"] == counts["after_cancel"] == 0
     assert counts["jobs"] == 600
-    assert counts["cancelled"] > 0
+    assert counts["cancelled"] + counts["moved"] > 0
     assert counts["moves"] > 1_000, "the witness saw the runs"
     assert sum(counts["faults"].values()) >= 5, "too little was broken to prove anything"

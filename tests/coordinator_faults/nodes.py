@@ -20,7 +20,7 @@ from tickwheel.ports.events import Deposed, Event, MemberLost, MembershipFrozen
 from tickwheel.ports.shards import Pair, Taken
 from tickwheel.services.ownership.holdings import Holdings
 from tickwheel.services.ownership.node_note import NodeNote
-from tickwheel.services.ownership.ownership import Ownership
+from tickwheel.services.ownership.ownership import Ownership, OwnershipSettings
 
 PATIENCE_S = 40
 
@@ -39,6 +39,11 @@ class NoIntake:
 
     def pairs(self, shards: Sequence[int]) -> Mapping[int, Pair]:
         return {}
+
+
+DEAD_MS = 1_500
+"""Longer than in production: the tests share the machine with others, and a node that gets no CPU for a second is
+dead by right."""
 
 
 class Node:
@@ -60,6 +65,7 @@ class Node:
             randomness=SystemRandomness(),
             events=self,
             note=NodeNote(name=name),
+            settings=OwnershipSettings(dead_ms=DEAD_MS),
         )
 
     def emit(self, event: Event) -> None:

@@ -16,6 +16,7 @@ from tickwheel.wiring import inspect_shared_store
 from ...servers.postgresql import (  # noqa: TID252 - tests are not installed, so they have no absolute name
     PostgresServer,
 )
+from ...servers.waiting import wait_until  # noqa: TID252
 
 Call = Callable[..., Result]
 
@@ -79,10 +80,16 @@ def test_a_server_that_is_away_fails_without_showing_the_password(call: Call) ->
     assert "s3cret-word" not in str(found)
 
 
+def sync_states(primary: PostgresServer) -> list[str]:
+    """As the primary sees its standbys."""
+    return [state for (state,) in primary.execute("SELECT sync_state FROM pg_stat_replication")]
+
+
 def test_replicas_are_named_and_a_standby_itself_fails(call: Call) -> None:
     with PostgresServer() as primary:
         standby = primary.add_standby("second")
         try:
+            wait_until(lambda: sync_states(primary) == ["sync"], 30, "the standby is synchronous")
             _, found = looked_at(call, "--store", primary.url())
             assert found["replicas"] == {"name": "replicas", "level": "ok", "text": "second (sync)", "remedy": ""}
             code, found = looked_at(call, "--store", standby.url())
