@@ -100,7 +100,7 @@ class Pool:
             # Which of them began is not known. They are renewed no more, and their slots come back when their
             # lease is over: until then one that did begin may still report.
             table.rows["stopping"][slots] = 1
-            self._doubtful.append((slots, rows["fence"].copy()))
+            self._doubtful.append((slots, table.turns[slots].copy()))
             raise
         self._events.emit(AttemptsStarted(lateness_ms=lateness_ms, lane=lanes))
 
@@ -109,11 +109,11 @@ class Pool:
         if not self._doubtful:
             return empty(ATTEMPT)
         table, now_ms = self.inflight, self._clock.now_ms()
-        slots, fences = (np.concatenate(parts) for parts in zip(*self._doubtful, strict=True))
-        there = table.active[slots] & (table.rows["fence"][slots] == fences)  # else it began, and has ended
+        slots, turns = (np.concatenate(parts) for parts in zip(*self._doubtful, strict=True))
+        there = table.active[slots] & (table.turns[slots] == turns)  # else it began, and has ended
         over = there & (table.rows["lease_ms"][slots] <= now_ms)
         waiting = there & ~over
-        self._doubtful = [(slots[waiting], fences[waiting])] if waiting.any() else []
+        self._doubtful = [(slots[waiting], turns[waiting])] if waiting.any() else []
         rows: Rows = table.rows[slots[over]]
         if len(rows):
             works = [self.inflight.works[slot] for slot in slots[over].tolist()]

@@ -51,8 +51,12 @@ class Heartbeats:
         """Beat for ever."""
         while True:
             await self._clock.sleep_ms(CHECK_MS)
-            for pool in self._pools:
-                await self._beat(pool)
+            await self.beat()
+
+    async def beat(self) -> None:
+        """Renew what has to be renewed now."""
+        for pool in self._pools:
+            await self._beat(pool)
 
     async def guard(self) -> None:
         """Stop attempts whose lease is about to run out, for ever; never waits for the store."""
@@ -105,9 +109,10 @@ class Heartbeats:
         for name in ("job_id", "scheduled_ms", "fence", "started_ms"):
             batch[name] = rows[name]
         batch["lease_ms"], batch["beat_ms"], batch["mark_running"] = now_ms + self._lease_length_ms, now_ms, 1
-        held = await self._ledger.renew(batch)
         table = pool.inflight
-        same = table.active[slots] & (table.rows["fence"][slots] == rows["fence"])  # others ended meanwhile
+        turns = table.turns[slots].copy()
+        held = await self._ledger.renew(batch)
+        same = table.active[slots] & (table.turns[slots] == turns)  # others ended meanwhile
         kept = slots[same & held]
         table.rows["running"][kept] = 1
         table.rows["renewed_mono_ms"][kept] = mono_ms

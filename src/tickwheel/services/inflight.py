@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from tickwheel.domain.columns import Bools, Rows
+from tickwheel.domain.columns import Bools, Ints, Rows
 from tickwheel.ports.executor import Work
 
 ATTEMPT: Final = np.dtype(
@@ -41,6 +41,9 @@ class InFlight:
         self.capacity = capacity
         self.rows: Rows = np.zeros(capacity, dtype=ATTEMPT)
         self.active: Bools = np.zeros(capacity, dtype=np.bool_)
+        # Raised each time a slot is taken. Whoever waited for something compares it, for the slot may be another
+        # attempt's by now; tokens don't tell them apart, because each is unique in its shard only.
+        self.turns: Ints = np.zeros(capacity, dtype=np.int64)
         self.works: list[Work | None] = [None] * capacity
         self._free: list[int] = list(range(capacity - 1, -1, -1))
 
@@ -52,6 +55,7 @@ class InFlight:
         slots = np.array(self._free[len(self._free) - count :], dtype=np.intp)
         del self._free[len(self._free) - count :]
         self.active[slots] = True
+        self.turns[slots] += 1
         return slots
 
     def release(self, slots: Sequence[int]) -> None:
