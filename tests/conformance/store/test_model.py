@@ -173,6 +173,7 @@ WEIGHTS = {
 }
 
 
+@pytest.mark.timeout(240)
 @pytest.mark.parametrize("adapter", sorted(BACKENDS))
 @pytest.mark.parametrize("seed", range(max(2, EXAMPLES // 5)))
 def test_a_long_walk_shows_the_same_on_both(adapter: str, seed: int) -> None:

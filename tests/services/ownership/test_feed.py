@@ -4,12 +4,16 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any
 
+import pytest
+
 from tickwheel.domain.columns import Rows
 from tickwheel.domain.errors import OutcomeUnknown, StoreUnavailable
 from tickwheel.domain.run import RunState
 from tickwheel.ports.shards import Fed, Snapshot
 
 from .fleet import Fleet, shard_of_job, with_fleet
+
+pytestmark = pytest.mark.timeout(240)  # some live through hours of virtual time, poll by poll
 
 HALF = range(128)
 REST = range(128, 256)
