@@ -9,10 +9,11 @@ from collections.abc import Callable
 from msgspec.structs import replace
 
 from tickwheel.adapters.memory.tables import LedgerRow, Tables
-from tickwheel.adapters.memory.views import job_view, live_run
+from tickwheel.adapters.memory.views import job_view
 from tickwheel.domain.job import Job, JobState
 from tickwheel.domain.ledger_moves import CHANGE_MOVES
 from tickwheel.domain.run import TERMINAL, IllegalTransition, RunState
+from tickwheel.ports.job_views import live_run
 from tickwheel.ports.store import Change, Changed, FirstTimer, JobView, LedgerWrite, NewJob, Run
 
 

@@ -16,9 +16,10 @@ from tickwheel.adapters.postgresql.partitions import make_leaves
 from tickwheel.adapters.postgresql.records import home_of, uuid_of
 from tickwheel.adapters.postgresql.session import Session
 from tickwheel.adapters.postgresql.views import SQL as VIEWS
-from tickwheel.adapters.postgresql.views import find_runs, find_views, live_run
+from tickwheel.adapters.postgresql.views import find_runs, find_views
 from tickwheel.domain.errors import StoreUnavailable
 from tickwheel.domain.job import JobState
+from tickwheel.ports.job_views import live_run
 from tickwheel.ports.store import Change, Changed, JobDecision, NamedDecision, NewJob, RunDecision
 
 LOOKS: Final = 20

@@ -9,10 +9,11 @@ from tickwheel.adapters.postgresql import views
 from tickwheel.adapters.postgresql.cursors import read_cursor, write_cursor
 from tickwheel.adapters.postgresql.records import FirstKey, job_keys, read_job, uuid_of
 from tickwheel.adapters.postgresql.session import Session
-from tickwheel.adapters.postgresql.views import SQL, find_views, first_timers, live_run, snapshot
+from tickwheel.adapters.postgresql.views import SQL, find_views, first_timers, snapshot
 from tickwheel.domain.ids import shard_of
 from tickwheel.domain.outcome import OutcomeClass
 from tickwheel.domain.run import IN_FLIGHT, RunState
+from tickwheel.ports.job_views import live_run
 from tickwheel.ports.store import AttemptRecord, BrokenChain, ChainPage, Run, RunPage
 
 _END_OF_TIME_MS: Final = (1 << 63) - 1

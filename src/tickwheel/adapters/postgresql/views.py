@@ -28,7 +28,8 @@ from tickwheel.adapters.postgresql.records import (
 from tickwheel.adapters.postgresql.session import Session
 from tickwheel.domain.ids import shard_of
 from tickwheel.domain.job import Job, JobState
-from tickwheel.domain.run import TERMINAL, RunState
+from tickwheel.domain.run import TERMINAL
+from tickwheel.ports.job_views import view_of
 from tickwheel.ports.store import FirstTimer, JobView, Run
 
 SQL: Final = cold_statements("views")
@@ -106,7 +107,7 @@ def find_views(session: Session, job_ids: Sequence[bytes]) -> list[Found]:
         if job_id in jobs:
             job, first = jobs[job_id]
             live = [one for one in timers.get(job_id, ()) if (job_id, one.timer.scheduled_ms) not in runs]
-            found.append(Found(_view(job, live, by_job.get(job_id, {})), live, first))
+            found.append(Found(view_of(job, _first(live), by_job.get(job_id, {})), live, first))
     return found
 
 
@@ -159,37 +160,5 @@ def _keys_to_show(session: Session, jobs: Jobs) -> list[Key]:
     return list(dict.fromkeys(keys))
 
 
-def _view(job: Job, live: Sequence[Live], runs: dict[int, Run]) -> JobView:
-    ordered = [runs[instant] for instant in sorted(runs)]
-    open_runs = tuple(run for run in ordered if run.state not in TERMINAL)
-    started = [run for run in open_runs if run.fence > 0]
-    return JobView(
-        job=job,
-        live=live[0].timer if live else None,
-        open_runs=open_runs,
-        last_run=_last_run(job, runs),
-        current=started[-1] if started else None,
-    )
-
-
-def _last_run(job: Job, runs: dict[int, Run]) -> Run | None:
-    """A one-off that was moved to an earlier instant has superseded rows after the run that counts."""
-    if not job.recurring and job.scheduled_ms in runs:
-        return runs[job.scheduled_ms]
-    return runs[max(runs)] if runs else None
-
-
-def live_run(view: JobView) -> Run | None:
-    """The live occurrence, which has no ledger row yet, as a run that waits."""
-    if view.live is None:
-        return None
-    return Run(
-        job_id=view.job.job_id,
-        tenant_id=view.job.tenant_id,
-        scheduled_ms=view.live.scheduled_ms,
-        state=RunState.SCHEDULED,
-        gen=0,
-        fence=0,
-        attempt=0,
-        lane=view.job.lane,
-    )
+def _first(live: Sequence[Live]) -> FirstTimer | None:
+    return live[0].timer if live else None

@@ -13,10 +13,11 @@ from tickwheel.adapters.sqlite.connection import Session
 from tickwheel.adapters.sqlite.insert import write_jobs, write_tags
 from tickwheel.adapters.sqlite.runs import find_row
 from tickwheel.adapters.sqlite.statements import load_statements
-from tickwheel.adapters.sqlite.views import Live, find_job, find_named, live_run, read_live, read_views
+from tickwheel.adapters.sqlite.views import Live, find_job, find_named, read_live, read_views
 from tickwheel.domain.job import Job
 from tickwheel.domain.ledger_moves import CHANGE_MOVES
 from tickwheel.domain.run import TERMINAL, IllegalTransition, RunState
+from tickwheel.ports.job_views import live_run
 from tickwheel.ports.store import (
     Change,
     Changed,

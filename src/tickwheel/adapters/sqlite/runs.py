@@ -9,9 +9,10 @@ from tickwheel.adapters.sqlite.codec import pack_rows, read_run
 from tickwheel.adapters.sqlite.connection import Session
 from tickwheel.adapters.sqlite.cursors import read_cursor, write_cursor
 from tickwheel.adapters.sqlite.statements import load_statements
-from tickwheel.adapters.sqlite.views import find_job, live_run, read_views
+from tickwheel.adapters.sqlite.views import find_job, read_views
 from tickwheel.domain.outcome import OutcomeClass
 from tickwheel.domain.run import IN_FLIGHT, RunState
+from tickwheel.ports.job_views import live_run
 from tickwheel.ports.store import AttemptRecord, Run, RunPage
 
 SQL: Final = load_statements("runs")

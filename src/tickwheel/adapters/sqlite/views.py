@@ -8,8 +8,7 @@ import apsw
 from tickwheel.adapters.sqlite.codec import read_job, read_run
 from tickwheel.adapters.sqlite.connection import Session
 from tickwheel.adapters.sqlite.statements import load_statements
-from tickwheel.domain.job import Job
-from tickwheel.domain.run import TERMINAL, RunState
+from tickwheel.ports.job_views import view_of
 from tickwheel.ports.store import FirstTimer, JobView, Run
 
 SQL: Final = load_statements("views")
@@ -50,7 +49,7 @@ def read_views(session: Session, job_ids: Sequence[bytes]) -> list[JobView]:
     for values in session.table(SQL["view_runs"], wanted):
         run = read_run(values)
         runs.setdefault(run.job_id, {})[run.scheduled_ms] = run
-    return [_view(jobs[j], live.get(j, []), runs.get(j, {})) for j in job_ids if j in jobs]
+    return [view_of(jobs[j], _first(live.get(j, [])), runs.get(j, {})) for j in job_ids if j in jobs]
 
 
 def read_live(session: Session, job_ids: Sequence[bytes]) -> dict[bytes, list[Live]]:
@@ -62,38 +61,5 @@ def read_live(session: Session, job_ids: Sequence[bytes]) -> dict[bytes, list[Li
     return found
 
 
-def _view(job: Job, live: Sequence[Live], runs: dict[int, Run]) -> JobView:
-    ordered = [runs[instant] for instant in sorted(runs)]
-    open_runs = tuple(run for run in ordered if run.state not in TERMINAL)
-    started = [run for run in open_runs if run.fence > 0]
-    return JobView(
-        job=job,
-        live=live[0].timer if live else None,
-        open_runs=open_runs,
-        last_run=_last_run(job, runs),
-        current=started[-1] if started else None,
-    )
-
-
-def _last_run(job: Job, runs: dict[int, Run]) -> Run | None:
-    """A one-off that was moved to an earlier instant has superseded rows after the run that counts."""
-    if not job.recurring and job.scheduled_ms in runs:
-        return runs[job.scheduled_ms]
-    return runs[max(runs)] if runs else None
-
-
-def live_run(view: JobView) -> Run | None:
-    """The live occurrence, which has no ledger row yet, as a run that waits."""
-    if view.live is None:
-        return None
-    job = view.job
-    return Run(
-        job_id=job.job_id,
-        tenant_id=job.tenant_id,
-        scheduled_ms=view.live.scheduled_ms,
-        state=RunState.SCHEDULED,
-        gen=0,
-        fence=0,
-        attempt=0,
-        lane=job.lane,
-    )
+def _first(live: Sequence[Live]) -> FirstTimer | None:
+    return live[0].timer if live else None
