@@ -34,7 +34,8 @@ def main() -> int:
             reader.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
             reader.execute("SELECT count(*) FROM tickwheel.runs")
             done = _bench(store, "lateness", "--rate", str(given.rate), "--seconds", str(given.seconds))
-    print(done.stdout.strip().splitlines()[-1] if done.stdout.strip() else done.stderr)
+    said = done.stdout.strip() or done.stderr.strip() or f"it ended with {done.returncode} and said nothing"
+    print(said.splitlines()[-1])
     return done.returncode
 
 

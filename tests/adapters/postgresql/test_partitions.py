@@ -7,7 +7,7 @@ from uuid import UUID
 import psycopg
 import pytest
 
-from tickwheel.adapters.postgresql.partitions import Sealed, make_leaves
+from tickwheel.adapters.postgresql.partitions import DAYS_AT_ONCE, Sealed, make_leaves
 from tickwheel.domain.errors import StoreUnavailable
 from tickwheel.domain.ids import DAY_MS
 from tickwheel.domain.run import RunState
@@ -20,11 +20,14 @@ INSERT_TIMER = """INSERT INTO tickwheel.timers (shard, due_ms, job_id, scheduled
 VALUES (3, %s, %s, %s, 1, 2, 0)"""
 
 
-async def test_leaves_are_made_two_months_ahead_and_again_is_nothing(calendar: Calendar) -> None:
+async def test_leaves_are_made_ahead_and_again_is_nothing(calendar: Calendar) -> None:
+    """Two months for what waits; a week for the ledger, whose empty leaves cost every read of a job's runs."""
     await calendar.store.maintain(calendar.clock.now_ms())
-    made = {table: calendar.leaves(table) for table in ("timers", "runs", "attempts", "jobs")}
-    for table in made:
-        assert all(calendar.has_leaf(table, day) for day in range(62)), table
+    ahead = {"timers": 62, "jobs": 62, "runs": 7, "attempts": 7}
+    made = {table: calendar.leaves(table) for table in ahead}
+    for table, days in ahead.items():
+        assert all(calendar.has_leaf(table, day) for day in range(days)), table
+        assert not calendar.has_leaf(table, days), table
     await calendar.store.maintain(calendar.clock.now_ms())
     assert {table: calendar.leaves(table) for table in made} == made
 
@@ -98,6 +101,16 @@ async def test_leaves_are_made_ahead_after_yesterday_was_dropped(calendar: Calen
     await calendar.store.maintain(calendar.clock.now_ms())
     assert calendar.has_leaf("timers", 62)
     assert not calendar.has_leaf("timers", 0)
+
+
+async def test_who_asks_for_a_leaf_need_not_wait_for_all_that_are_made_ahead(calendar: Calendar) -> None:
+    """One transaction for all of them held the lock for seconds, and each job for a new day waited."""
+    with calendar.server.connect(calendar.database) as connection:
+        makers = "SELECT DISTINCT xmin::text FROM pg_class WHERE relname ~ '^(timers|jobs)_[0-9]'"
+        before = len(connection.execute(makers).fetchall())
+        await calendar.store.maintain(calendar.clock.now_ms())
+        transactions = len(connection.execute(makers).fetchall()) - before
+    assert transactions > 62 // DAYS_AT_ONCE
 
 
 async def test_the_ledger_stays_until_the_timers_are_gone(calendar: Calendar) -> None:

@@ -45,6 +45,8 @@ UPKEEP: Final = SessionKind(
 SWEEP_LOCK: Final = 0x7469_636B_0002
 BEHIND_MS: Final = DAY_MS
 """A leaf for what is a little late is made as well."""
+LEDGER_AHEAD_MS: Final = 7 * DAY_MS
+"""The ledger gets its rows when runs begin; each empty leaf ahead costs every read that can't prune it."""
 
 T = TypeVar("T")
 
@@ -61,7 +63,7 @@ class Upkeep:
         self._closed = False
 
     async def maintain(self) -> None:
-        """Make leaves for the next two months."""
+        """See `make_room`."""
         await self._turn(lambda session: make_room(session.connection, self._clock(session)))
 
     async def sweep(self, retention_ms: int) -> int:
@@ -145,9 +147,11 @@ class Upkeep:
 
 
 def make_room(connection: Connection, now_ms: int) -> None:
-    """Leaves from yesterday to two months ahead; what is further is made when a row asks for it."""
+    """Leaves from yesterday on, two months ahead (the ledger: a week); others are made when a row asks."""
     today_ms = now_ms // DAY_MS * DAY_MS
-    make_window(connection, today_ms - BEHIND_MS, today_ms + HOME_HORIZON_MS, now_ms)
+    start_ms = today_ms - BEHIND_MS
+    make_window(connection, start_ms, today_ms + LEDGER_AHEAD_MS, now_ms)
+    make_window(connection, start_ms, today_ms + HOME_HORIZON_MS, now_ms, tables=("timers", "jobs"))
 
 
 def _export(session: Session, history: History, piece: str) -> None:
