@@ -6,11 +6,11 @@ import pytest
 from msgspec.structs import replace
 
 from tickwheel.adapters.sqlite import SqliteStore, lists
-from tickwheel.adapters.sqlite.cursors import read_cursor, write_cursor
 from tickwheel.domain.columns import CLAIM, COMPLETION, ClaimVerdict, empty
 from tickwheel.domain.errors import BadCursor
 from tickwheel.domain.ids import shard_of
 from tickwheel.domain.run import RunState, SkipReason, fencing_token
+from tickwheel.ports.cursors import read_cursor, write_cursor
 from tickwheel.ports.store import Change, FirstTimer, JobOrder, JobQuery, JobView, LedgerWrite, NewJob
 from tickwheel.testing.virtual_clock import VirtualClock
 

@@ -3,11 +3,11 @@
 from typing import Final
 
 from tickwheel.adapters.postgresql import views
-from tickwheel.adapters.postgresql.cursors import read_cursor, write_cursor
 from tickwheel.adapters.postgresql.records import cold_statements, job_keys, read_job, uuid_of
 from tickwheel.adapters.postgresql.session import Session
 from tickwheel.adapters.postgresql.views import snapshot
 from tickwheel.domain.ids import shard_of
+from tickwheel.ports.cursors import read_cursor, write_cursor
 from tickwheel.ports.store import Counts, DeadLetter, DeadLetterPage
 
 SQL: Final = cold_statements("lists")

@@ -1,4 +1,4 @@
-"""Lists of jobs: an index gives candidates in page order, a filter keeps what matches.
+"""Lists of jobs: an index gives candidates in page order, a filter keeps what matches (see `ports.job_lists`).
 
 | filter | where candidates come from |
 |---|---|
@@ -10,15 +10,13 @@
 | status CLAIMED, DISPATCHED, RUNNING | `leases` and the ledger's last minute, or all jobs where these are few |
 | due range, order by due time | `timers`, a few of each shard at a time, from what is unresolved on |
 
-A page looks at `BUDGET` candidates at most, so it may come out short and still have a successor: however odd the
-filter, one call never scans a table. (An index over the states of runs would answer some of these at once, and
-would cost every completion its HOT update.)
+However odd the filter, one call never scans a table. (An index over the states of runs would answer some of these
+at once, and would cost every completion its HOT update.)
 """
 
-from collections.abc import Iterator, Sequence
-from typing import Any, Final, NamedTuple, TypeAlias
+from collections.abc import Sequence
+from typing import Any, Final
 
-from tickwheel.adapters.postgresql.cursors import read_cursor, write_cursor
 from tickwheel.adapters.postgresql.due_order import soonest
 from tickwheel.adapters.postgresql.records import FirstKey, cold_statements, job_keys, run_keys, uuid_of
 from tickwheel.adapters.postgresql.session import Session
@@ -26,16 +24,20 @@ from tickwheel.adapters.postgresql.views import find_views, first_timers, snapsh
 from tickwheel.domain.columns import FLAG_RECURRING
 from tickwheel.domain.job import JobState
 from tickwheel.domain.run import RunState
+from tickwheel.ports.job_lists import (
+    BUDGET,
+    CHUNK,
+    SET_LIMIT,
+    Candidates,
+    Facts,
+    Key,
+    choose,
+    newest_first,
+    read_start,
+)
 from tickwheel.ports.store import JobOrder, JobPage, JobQuery
 
 SQL: Final = cold_statements("lists")
-BUDGET: Final = 2_000
-"""Candidates that one page may look at."""
-PAGE_BYTES: Final = 8 * 1_048_576
-"""A page of more than one job ends before its payloads are longer than this together."""
-CHUNK: Final = 250
-SET_LIMIT: Final = 5_000
-"""Up to this many candidates an unordered source is sorted in memory; with more, all jobs are walked instead."""
 LATELY_MS: Final = 60_000
 """Attempts older than this have a row in `leases`."""
 
@@ -43,77 +45,18 @@ _AFTER_ALL: Final = b"\xff" * 16
 _IN_FLIGHT: Final = frozenset({RunState.CLAIMED, RunState.DISPATCHED, RunState.RUNNING})
 _HELD: Final = frozenset({JobState.PAUSED, JobState.CANCELLED, JobState.COMPLETED})
 
-Key: TypeAlias = tuple[Any, ...]
-Candidates: TypeAlias = Iterator[list[tuple[Key, bytes]]]
-"""Chunks of (sort key, job id) in page order."""
-
-
-class Facts(NamedTuple):
-    """What filters look at."""
-
-    job_id: bytes
-    tenant_id: str
-    name: str
-    schedule_type: str
-    lane: int
-    state: int
-    recurring: bool
-    run_state: int | None  # of a one-off's run at its own instant
-    due_ms: int | None
-    tags: Sequence[str]
-    payload_bytes: int
-
-
-Kept: TypeAlias = list[tuple[Key, Facts]]
-
 
 def list_jobs(session: Session, query: JobQuery, now_ms: int) -> JobPage:
     """See `JobStore.list_jobs`; every combination of filters has a source, so none is refused."""
-    order = query.order.value
-    by_due = query.order is JobOrder.DUE
-    start = None if query.after is None else read_cursor(order, query.after, (int, bytes) if by_due else (bytes,))
+    start = read_start(query)
     with snapshot(session):
-        if by_due:
+        if query.order is JobOrder.DUE:
             candidates: Candidates = soonest(session, SQL, query, start)
         else:
             candidates = _by_creation(session, query, _AFTER_ALL if start is None else start[0], now_ms)
-        kept, stopped_at = _filter(session, query, candidates)
-        count = _how_many_fit(kept, query.limit)
-        if count < len(kept):
-            kept = kept[:count]
-            stopped_at = kept[-1][0]
-        found = find_views(session, [facts.job_id for _, facts in kept])
-    return JobPage(
-        tuple(one.view for one in found), None if stopped_at is None else write_cursor(order, *stopped_at)
-    )
-
-
-def _how_many_fit(kept: Kept, limit: int) -> int:
-    """At most `limit`, at least one of those there are."""
-    payload_bytes = 0
-    for number, (_, facts) in enumerate(kept[:limit]):
-        payload_bytes += facts.payload_bytes
-        if number and payload_bytes > PAGE_BYTES:
-            return number
-    return min(limit, len(kept))
-
-
-def _filter(session: Session, query: JobQuery, candidates: Candidates) -> tuple[Kept, Key | None]:
-    """At least one more than a page of what matches, or all; and where the walk gave up, if it did."""
-    kept: Kept = []
-    looked_at = 0
-    for chunk in candidates:
-        facts = _read_facts(session, [job_id for _, job_id in chunk])
-        for key, job_id in chunk:
-            found = facts.get(job_id)
-            if found is not None and _matches(found, query, key):
-                kept.append((key, found))
-        looked_at += len(chunk)
-        if len(kept) > query.limit:
-            return kept, None
-        if looked_at >= BUDGET:
-            return kept, chunk[-1][0]
-    return kept, None
+        chosen = choose(query, candidates, lambda job_ids: _read_facts(session, job_ids))
+        found = find_views(session, chosen.job_ids)
+    return JobPage(tuple(one.view for one in found), chosen.next_cursor)
 
 
 def _read_facts(session: Session, job_ids: Sequence[bytes]) -> dict[bytes, Facts]:
@@ -150,34 +93,6 @@ def _read_facts(session: Session, job_ids: Sequence[bytes]) -> dict[bytes, Facts
     return facts
 
 
-def _matches(facts: Facts, query: JobQuery, key: Key) -> bool:
-    due_ms = facts.due_ms
-    if query.order is JobOrder.DUE and due_ms != key[0]:
-        return False
-    if query.due_from_ms is not None and (due_ms is None or due_ms < query.due_from_ms):
-        return False
-    if query.due_to_ms is not None and (due_ms is None or due_ms >= query.due_to_ms):
-        return False
-    return (
-        facts.tenant_id == query.tenant_id
-        and facts.state != JobState.DELETED
-        and query.schedule_type in (None, facts.schedule_type)
-        and query.lane in (None, facts.lane)
-        and (query.name_prefix is None or facts.name.startswith(query.name_prefix))
-        and (query.tag is None or query.tag in facts.tags)
-        and (query.status is None or query.status in _status_words(facts))
-    )
-
-
-def _status_words(facts: Facts) -> tuple[str, ...]:
-    """The words that the API shows: a one-off's is its run's state."""
-    state = JobState(facts.state)
-    if not facts.recurring and facts.run_state is not None:
-        return (RunState(facts.run_state).name,)
-    word = RunState.SCHEDULED.name if state is JobState.ACTIVE else state.name
-    return (word, state.name) if facts.recurring else (word,)
-
-
 def _by_creation(session: Session, query: JobQuery, before: bytes, now_ms: int) -> Candidates:
     tenant: dict[str, Any] = {"tenant_id": query.tenant_id}
     if query.tag is not None:
@@ -202,9 +117,7 @@ def _by_creation(session: Session, query: JobQuery, before: bytes, now_ms: int) 
     if known is None:
         yield from _walk(session, "newest", tenant, before)
         return
-    ordered = sorted((job_id for job_id in known if job_id < before), reverse=True)
-    for start in range(0, len(ordered), CHUNK):
-        yield [((job_id,), job_id) for job_id in ordered[start : start + CHUNK]]
+    yield from newest_first(known, before)
 
 
 def _are_few(session: Session, tenant: dict[str, Any]) -> bool:

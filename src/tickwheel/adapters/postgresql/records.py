@@ -9,7 +9,7 @@ from tickwheel.adapters.postgresql.session import Params
 from tickwheel.adapters.postgresql.statements import load_statements
 from tickwheel.domain.ids import shard_of
 from tickwheel.domain.job import Job, JobState, Lane, ScheduleType, decode_spec, encode_spec
-from tickwheel.domain.run import RunState, SkipReason
+from tickwheel.ports import run_views
 from tickwheel.ports.store import FirstTimer, Run
 
 FRAGMENTS: Final = {
@@ -118,29 +118,7 @@ def job_bindings(job: Job) -> dict[str, Any]:
 
 def read_run(values: Sequence[Any], tenant_id: str) -> Run:
     """From the columns `{run}`; the ledger does not repeat the tenant."""
-    state = RunState(values[2])
-    return Run(
-        job_id=values[0].bytes,
-        tenant_id=tenant_id,
-        scheduled_ms=values[1],
-        state=state,
-        gen=values[3],
-        fence=values[4],
-        attempt=values[5],
-        lane=Lane(values[6]),
-        skip_reason=SkipReason(values[7]),
-        lost_count=values[8],
-        worker=values[9],
-        armed_ms=values[10],
-        claimed_ms=values[11],
-        started_ms=values[12],
-        finished_ms=values[13],
-        lease_ms=values[14],
-        beat_ms=values[15],
-        retry_ms=values[16] if state is RunState.SCHEDULED else None,
-        http_status=values[17],
-        error=values[18],
-    )
+    return run_views.read_run(values[0].bytes, tenant_id, values[1:])
 
 
 def read_timer(values: Sequence[Any]) -> FirstTimer:

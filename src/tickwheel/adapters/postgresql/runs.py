@@ -6,22 +6,17 @@ from typing import Any, Final
 from msgspec.structs import replace
 
 from tickwheel.adapters.postgresql import views
-from tickwheel.adapters.postgresql.cursors import read_cursor, write_cursor
 from tickwheel.adapters.postgresql.records import FirstKey, job_keys, read_job, uuid_of
 from tickwheel.adapters.postgresql.session import Session
 from tickwheel.adapters.postgresql.views import SQL, find_views, first_timers, snapshot
 from tickwheel.domain.ids import shard_of
-from tickwheel.domain.outcome import OutcomeClass
-from tickwheel.domain.run import IN_FLIGHT, RunState
+from tickwheel.ports.cursors import read_cursor, write_cursor
 from tickwheel.ports.job_views import live_run
+from tickwheel.ports.run_views import attempts_of
 from tickwheel.ports.store import AttemptRecord, BrokenChain, ChainPage, Run, RunPage
 
 _END_OF_TIME_MS: Final = (1 << 63) - 1
 _FIRST_ID: Final = bytes(16)
-_END_WORDS: Final = {
-    RunState.SUCCEEDED: OutcomeClass.SUCCESS.name.lower(),
-    RunState.CANCELLED: OutcomeClass.CANCELLED.name.lower(),
-}
 
 
 def find_runs(session: Session, keys: Sequence[tuple[bytes, int]]) -> list[Run | None]:
@@ -89,43 +84,10 @@ def broken_chains(session: Session, after: bytes, limit: int) -> ChainPage:
 
 
 def _attempts(session: Session, run: Run) -> tuple[AttemptRecord, ...]:
-    """The stored attempts, and the one that the ledger row itself tells of: in flight, or a plain end."""
     key: dict[str, Any] = {
         "shard": shard_of(run.job_id),
         "scheduled_ms": run.scheduled_ms,
         "job_id": uuid_of(run.job_id),
     }
-    records = [_record(values) for values in session.rows(SQL["attempts"], key)]
-    word = "running" if run.state in IN_FLIGHT else _END_WORDS.get(run.state)
-    if word is None or not run.fence or any(record.fence == run.fence for record in records):
-        return tuple(records)
-    uncounted = run.state in IN_FLIGHT and run.state is not RunState.RUNNING
-    last = uncounted and bool(session.rows(SQL["attempt_in_flight"], key)[0][0])
-    records.append(
-        AttemptRecord(
-            attempt=run.attempt + 1 if last else run.attempt,
-            fence=run.fence,
-            worker=run.worker or "",
-            started_ms=run.started_ms,
-            finished_ms=run.finished_ms,
-            outcome=word,
-            http_status=run.http_status,
-            error=run.error,
-        )
-    )
-    return tuple(records)
-
-
-def _record(values: tuple[Any, ...]) -> AttemptRecord:
-    attempt, fence, worker, started_ms, finished_ms, outcome, http_status, error, excerpt = values
-    return AttemptRecord(
-        attempt=attempt,
-        fence=fence,
-        worker=worker or "",
-        started_ms=started_ms,
-        finished_ms=finished_ms,
-        outcome=OutcomeClass(outcome).name.lower(),
-        http_status=http_status,
-        error=error,
-        excerpt=excerpt,
-    )
+    rows = session.rows(SQL["attempts"], key)
+    return attempts_of(run, rows, lambda: bool(session.rows(SQL["attempt_in_flight"], key)[0][0]))

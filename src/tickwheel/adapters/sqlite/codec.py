@@ -8,7 +8,7 @@ import numpy as np
 
 from tickwheel.domain.columns import Rows
 from tickwheel.domain.job import Job, JobState, Lane, ScheduleType, decode_spec, encode_spec
-from tickwheel.domain.run import RunState, SkipReason
+from tickwheel.ports import run_views
 from tickwheel.ports.store import FirstTimer, Run
 
 ID_BYTES: Final = 16
@@ -89,26 +89,4 @@ def read_job(values: Sequence[Any]) -> Job:
 
 def read_run(values: Sequence[Any]) -> Run:
     """A run from the columns that the `runs` statements give, in their order."""
-    state = RunState(values[3])
-    return Run(
-        job_id=bytes.fromhex(values[0]),
-        tenant_id=values[1],
-        scheduled_ms=values[2],
-        state=state,
-        gen=values[4],
-        fence=values[5],
-        attempt=values[6],
-        lane=Lane(values[7]),
-        skip_reason=SkipReason(values[8]),
-        lost_count=values[9],
-        worker=values[10],
-        armed_ms=values[11],
-        claimed_ms=values[12],
-        started_ms=values[13],
-        finished_ms=values[14],
-        lease_ms=values[15],
-        beat_ms=values[16],
-        retry_ms=values[17] if state is RunState.SCHEDULED else None,
-        http_status=values[18],
-        error=values[19],
-    )
+    return run_views.read_run(bytes.fromhex(values[0]), values[1], values[2:])

@@ -4,8 +4,8 @@ from typing import Final
 
 from tickwheel.adapters.sqlite.codec import read_run
 from tickwheel.adapters.sqlite.connection import Session
-from tickwheel.adapters.sqlite.cursors import read_cursor, write_cursor
 from tickwheel.adapters.sqlite.statements import load_statements
+from tickwheel.ports.cursors import read_cursor, write_cursor
 from tickwheel.ports.store import Counts, DeadLetter, DeadLetterPage
 
 SQL: Final = load_statements("lists")

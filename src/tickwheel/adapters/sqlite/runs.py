@@ -7,20 +7,14 @@ from msgspec.structs import replace
 
 from tickwheel.adapters.sqlite.codec import pack_rows, read_run
 from tickwheel.adapters.sqlite.connection import Session
-from tickwheel.adapters.sqlite.cursors import read_cursor, write_cursor
 from tickwheel.adapters.sqlite.statements import load_statements
 from tickwheel.adapters.sqlite.views import find_job, read_views
-from tickwheel.domain.outcome import OutcomeClass
-from tickwheel.domain.run import IN_FLIGHT, RunState
+from tickwheel.ports.cursors import read_cursor, write_cursor
 from tickwheel.ports.job_views import live_run
+from tickwheel.ports.run_views import attempts_of
 from tickwheel.ports.store import AttemptRecord, Run, RunPage
 
 SQL: Final = load_statements("runs")
-
-_END_WORDS: Final = {
-    RunState.SUCCEEDED: OutcomeClass.SUCCESS.name.lower(),
-    RunState.CANCELLED: OutcomeClass.CANCELLED.name.lower(),
-}
 
 
 def find_row(session: Session, tenant_id: str, job_id: bytes, scheduled_ms: int) -> Run | None:
@@ -75,39 +69,6 @@ def _read_runs(session: Session, keys: list[tuple[int, bytes]]) -> list[Run]:
 
 
 def _attempts(session: Session, run: Run) -> tuple[AttemptRecord, ...]:
-    """The stored attempts, and the one that the ledger row itself tells of: in flight, or a plain end."""
     key = {"scheduled_ms": run.scheduled_ms, "job_id": run.job_id}
-    records = [_record(values) for values in session.table(SQL["attempts"], key)]
-    word = "running" if run.state in IN_FLIGHT else _END_WORDS.get(run.state)
-    if word is None or not run.fence or any(record.fence == run.fence for record in records):
-        return tuple(records)
-    uncounted = run.state in IN_FLIGHT and run.state is not RunState.RUNNING
-    last = uncounted and bool(session.value(SQL["attempt_in_flight"], key))
-    records.append(
-        AttemptRecord(
-            attempt=run.attempt + 1 if last else run.attempt,
-            fence=run.fence,
-            worker=run.worker or "",
-            started_ms=run.started_ms,
-            finished_ms=run.finished_ms,
-            outcome=word,
-            http_status=run.http_status,
-            error=run.error,
-        )
-    )
-    return tuple(records)
-
-
-def _record(values: list[Any]) -> AttemptRecord:
-    attempt, fence, worker, started_ms, finished_ms, outcome, http_status, error, excerpt = values
-    return AttemptRecord(
-        attempt=attempt,
-        fence=fence,
-        worker=worker or "",
-        started_ms=started_ms,
-        finished_ms=finished_ms,
-        outcome=OutcomeClass(outcome).name.lower(),
-        http_status=http_status,
-        error=error,
-        excerpt=excerpt,
-    )
+    rows = session.table(SQL["attempts"], key)
+    return attempts_of(run, rows, lambda: bool(session.value(SQL["attempt_in_flight"], key)))

@@ -1,11 +1,13 @@
 """Opaque cursors: the sort key of the last item seen, so that inserts never shift a page."""
 
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
 from tickwheel.domain.errors import BadCursor
+
+_ID_DIGITS: Final = 32
 
 
 def write_cursor(kind: str, *key: int | bytes) -> str:
@@ -27,7 +29,7 @@ def read_cursor(kind: str, text: str, types: tuple[type, ...]) -> list[Any]:
 
 
 def _read(part: int | str, wanted: type) -> int | bytes:
-    if wanted is bytes and isinstance(part, str) and len(part) == 32:
+    if wanted is bytes and isinstance(part, str) and len(part) == _ID_DIGITS:
         return bytes.fromhex(part)
     if wanted is int and isinstance(part, int) and -(1 << 63) <= part < 1 << 63:
         return part
