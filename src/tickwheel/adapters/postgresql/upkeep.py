@@ -26,6 +26,7 @@ from tickwheel.adapters.postgresql.errors import translate
 from tickwheel.adapters.postgresql.history import ExportFailed, History
 from tickwheel.adapters.postgresql.ledger_retention import KEY_LIFE_MS, LedgerRetention, Straggler
 from tickwheel.adapters.postgresql.partitions import Connection, make_window
+from tickwheel.adapters.postgresql.retired_nodes import drop_retired
 from tickwheel.adapters.postgresql.session import Session, SessionKind, connect
 from tickwheel.adapters.postgresql.timer_retention import drop_detached, drop_resolved, mark_leaves
 from tickwheel.domain.errors import StoreUnavailable
@@ -110,6 +111,7 @@ class Upkeep:
         finish_pending(session)
         self._finish_orphans(session)
         now_ms = self._clock(session)
+        drop_retired(session, now_ms, now_ms - max(retention_ms, KEY_LIFE_MS))
         mark_leaves(session, now_ms)
         self._timers = drop_resolved(session)
         deleted = self._drop_pieces(session, now_ms, retention_ms)  # of a sweep that was interrupted
