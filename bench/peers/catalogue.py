@@ -1,0 +1,189 @@
+"""The peers: which version, on which server, with which settings. One more is an entry here and a small program.
+
+Settings are the best that each project's own pages name for throughput, and the shortest polling interval that it
+offers where it polls; `said` puts them into words for the page of benchmarks.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any, Final
+
+WORKLOADS: Final = ("drain", "ingest", "single", "burst", "steady")
+BASELINE: Final = "tickwheel"
+
+NPM: Final[Mapping[str, str]] = {
+    "bullmq": "6.7.0",
+    "graphile-worker": "0.18.0",
+    "ioredis": "5.11.1",
+    "pg": "8.23.1",
+    "pg-boss": "12.38.0",
+}
+PYPI: Final[Mapping[str, str]] = {
+    "asyncpg": "0.32.0",
+    "celery": "5.7.0",
+    "pgqueuer": "1.6.0",
+    "procrastinate": "3.10.0",
+    "psycopg[binary,pool]": "3.3.9",
+    "redis": "8.1.0",
+    "uvloop": "0.23.0",
+}
+NODE: Final = "24.22.3"
+
+
+class Runtime(Enum):
+    """What runs a peer's program."""
+
+    TICKWHEEL = "tickwheel"
+    NODE = "node"
+    PYTHON = "python"
+
+
+class Server(Enum):
+    """Where it keeps its jobs."""
+
+    POSTGRESQL = "PostgreSQL"
+    REDIS_EVERYSEC = "Redis, fsync each second"
+    REDIS_ALWAYS = "Redis, fsync always"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Peer:
+    """`share`: drain and ingest take the n-th part of the jobs, where all of them would need minutes."""
+
+    name: str
+    title: str
+    runtime: Runtime
+    server: Server
+    said: str
+    package: str = ""
+    program: str = ""
+    batch: int = 1_000
+    workers: int = 1
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    share: int = 1
+    workloads: tuple[str, ...] = WORKLOADS
+
+
+_GRAPHILE: Final = {"concurrency": 24, "local_queue": 500, "batch_delay_ms": 0, "poll_ms": 100}
+_GRAPHILE_SAID: Final = (
+    "`concurrentJobs` 24, `maxPoolSize` 25, `localQueue.size` 500, `completeJobBatchDelay` and"
+    " `failJobBatchDelay` 0, `pollInterval` 100 ms, `addJobs` of 1,000"
+)
+_BULLMQ_SAID: Final = "2 worker processes, `concurrency` 100, `removeOnComplete`, `addBulk` of 1,000"
+
+PEERS: Final = (
+    Peer(
+        name=BASELINE,
+        title="Tickwheel",
+        runtime=Runtime.TICKWHEEL,
+        server=Server.POSTGRESQL,
+        said="defaults; every run and its timeline kept; jobs created over HTTP, batches of 1,000",
+    ),
+    Peer(
+        name="graphile-worker",
+        title="graphile-worker, 1 worker",
+        runtime=Runtime.NODE,
+        server=Server.POSTGRESQL,
+        package="graphile-worker",
+        program="graphile_worker.mjs",
+        settings=_GRAPHILE,
+        said=f"{_GRAPHILE_SAID}; rows deleted at completion",
+    ),
+    Peer(
+        name="graphile-worker-2",
+        title="graphile-worker, 2 workers",
+        runtime=Runtime.NODE,
+        server=Server.POSTGRESQL,
+        package="graphile-worker",
+        program="graphile_worker.mjs",
+        workers=2,
+        settings=_GRAPHILE,
+        workloads=("drain", "burst"),
+        said="the same in two processes",
+    ),
+    Peer(
+        name="pg-boss",
+        title="pg-boss",
+        runtime=Runtime.NODE,
+        server=Server.POSTGRESQL,
+        package="pg-boss",
+        program="pg_boss.mjs",
+        settings={"batch": 1_000, "concurrency": 2, "poll_s": 0.5},
+        said="`batchSize` 1,000, `localConcurrency` 2, `burstWhenBatchFull`, `pollingIntervalSeconds` 0.5 (its"
+        " minimum), `insert` of 1,000; completed rows kept",
+    ),
+    Peer(
+        name="pgqueuer",
+        title="PgQueuer",
+        runtime=Runtime.PYTHON,
+        server=Server.POSTGRESQL,
+        package="pgqueuer",
+        program="pgqueuer_peer",
+        workers=2,
+        settings={"batch": 1_000, "consumers": 1},
+        said="2 worker processes, asyncpg and uvloop, `batch_size` 1,000, `durable` tables, `enqueue` of 1,000;"
+        " rows moved to its log at completion",
+    ),
+    Peer(
+        name="procrastinate",
+        title="Procrastinate",
+        runtime=Runtime.PYTHON,
+        server=Server.POSTGRESQL,
+        package="procrastinate",
+        program="procrastinate_peer",
+        workers=2,
+        settings={"concurrency": 20, "poll_s": 0.1},
+        share=10,
+        said="2 worker processes, uvloop, `concurrency` 20, `fetch_job_polling_interval` 0.1 s, `delete_jobs`"
+        " successful, `batch_defer` of 1,000",
+    ),
+    Peer(
+        name="bullmq",
+        title="BullMQ, fsync each second",
+        runtime=Runtime.NODE,
+        server=Server.REDIS_EVERYSEC,
+        package="bullmq",
+        program="bullmq.mjs",
+        workers=2,
+        settings={"concurrency": 100},
+        said=f"{_BULLMQ_SAID}; up to a second of acknowledged jobs is lost with the machine",
+    ),
+    Peer(
+        name="bullmq-always",
+        title="BullMQ, fsync always",
+        runtime=Runtime.NODE,
+        server=Server.REDIS_ALWAYS,
+        package="bullmq",
+        program="bullmq.mjs",
+        workers=2,
+        settings={"concurrency": 100},
+        workloads=("drain", "ingest", "single"),
+        said="the same, as durable as the others",
+    ),
+    Peer(
+        name="celery",
+        title="Celery, fsync each second",
+        runtime=Runtime.PYTHON,
+        server=Server.REDIS_EVERYSEC,
+        package="celery",
+        program="celery_peer",
+        settings={"pool": "prefork", "concurrency": 2, "prefetch": 128},
+        share=10,
+        said="prefork pool of 2, `worker_prefetch_multiplier` 128, `task_acks_late`, `task_ignore_result`; it has"
+        " no call for a batch",
+    ),
+)
+
+
+def find_peer(name: str) -> Peer:
+    """The peer of that name; ValueError with the known names."""
+    for peer in PEERS:
+        if peer.name == name:
+            return peer
+    raise ValueError(f"no peer {name!r}; known: {', '.join(peer.name for peer in PEERS)}")
+
+
+def version_of(peer: Peer) -> str:
+    """The pinned version; empty for Tickwheel, which is this checkout."""
+    return NPM.get(peer.package) or PYPI.get(peer.package, "")
