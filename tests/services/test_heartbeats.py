@@ -1,5 +1,6 @@
-"""Renewals whose answer comes when the slot has changed hands."""
+"""Renewals whose answer comes when the slot has changed hands; and rest while nothing runs."""
 
+import asyncio
 from collections.abc import Sequence
 from typing import Any, cast
 
@@ -27,6 +28,9 @@ class OnePool:
         row = self.inflight.rows[slot : slot + 1]
         row["job_id"], row["fence"], row["stopping"] = np.void(job_id), TOKEN, 0
         row["begun_mono_ms"] = row["renewed_mono_ms"] = mono_ms
+
+    def take_back(self) -> Rows:
+        return self.inflight.rows[:0]
 
     def abort(self, slots: Sequence[int]) -> None:
         self.aborted += slots
@@ -62,3 +66,29 @@ async def test_a_renewal_refused_for_an_attempt_that_has_ended_stops_no_other_on
     await heartbeats.beat()
     assert ledger.answered
     assert pool.aborted == []
+
+
+async def test_heartbeats_rest_until_an_attempt_begins_and_rest_again_when_it_has_ended() -> None:
+    clock, pool = VirtualClock(), OnePool()
+    ledger = SlowLedger(pool, clock)
+    heartbeats = Heartbeats(
+        ledger=cast(Any, ledger),
+        pools=[cast(Pool, pool)],
+        reaper=cast(Any, None),
+        clock=clock,
+        lease_length_ms=30_000,
+    )
+    loops = [asyncio.create_task(loop()) for loop in (heartbeats.run, heartbeats.guard)]
+    try:
+        await clock.advance(1_000)
+        assert clock.next_wake_ms is None
+        pool.begin(b"first job, 16 B.", clock.monotonic_ms())
+        heartbeats.wake()
+        await clock.advance(400)
+        assert ledger.answered
+        pool.inflight.release([0])
+        await clock.advance(200)
+        assert clock.next_wake_ms is None
+    finally:
+        for loop in loops:
+            loop.cancel()

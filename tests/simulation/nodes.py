@@ -30,6 +30,7 @@ from .targets import TargetExecutor, Targets
 
 T = TypeVar("T")
 SLOTS: Final = 24
+TASKS_KEPT: Final = 100
 SETTINGS: Final = SchedulerSettings(
     lease_ms=4_000,
     window_ms=60_000,
@@ -49,8 +50,7 @@ def make_task(
     task = asyncio.Task(work, loop=loop, context=context)
     node = context.get(CURRENT)
     if node is not None:
-        node.tasks.add(task)
-        task.add_done_callback(node.tasks.discard)
+        node.own(task)
     return task
 
 
@@ -70,7 +70,8 @@ class Node:
         rng: random.Random,
         on_loop_failed: Callable[[str], None],
     ) -> None:
-        self.name, self.tasks = name, set[asyncio.Task[Any]]()
+        self.name, self.tasks = name, list[asyncio.Task[Any]]()
+        self._tasks_kept = TASKS_KEPT
         self.process = Process(f"{name}/{number}")
         self.clock = ProcessClock(database.clock, self.process)
         self.store = ModelStore(database, self.process, weather)
@@ -110,6 +111,13 @@ class Node:
         self.jobs = Jobs(self.store, self.scheduler, self.clock, randomness)
         self.runs = Runs(self.store, self.scheduler, self.clock)
         self.dead_letters = DeadLetters(self.store, self.scheduler, self.clock)
+
+    def own(self, task: "asyncio.Task[Any]") -> None:
+        """It dies with this node. What has ended is dropped now and then: cheaper than a callback each."""
+        self.tasks.append(task)
+        if len(self.tasks) > self._tasks_kept:
+            self.tasks = [task for task in self.tasks if not task.done()]
+            self._tasks_kept = len(self.tasks) + TASKS_KEPT
 
     def _build_executor(self, report: Report) -> Executor:
         return TargetExecutor(report, self._targets, self.process, self.spawn, SLOTS)

@@ -12,27 +12,29 @@ class Alarm:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._rung = False
-        self._sleep: asyncio.Future[None] | None = None
+        self._sleeper: asyncio.Task[object] | None = None
 
     def ring(self) -> None:
         """Wake the sleeper. Cheap when it is already ringing; loop thread only."""
         if not self._rung:
             self._rung = True
-            if self._sleep is not None:
-                self._sleep.cancel()
+            if self._sleeper is not None:
+                self._sleeper.cancel()
 
     async def sleep_ms(self, length_ms: int) -> bool:
-        """Sleep until the time is over or the alarm rings; True if it rang."""
+        """Sleep until the time is over or the alarm rings; True if it rang.
+
+        A ring cancels the sleeper itself and takes that back here, as `asyncio.timeout` does: no task per sleep.
+        """
         if length_ms > 0 and not self._has_rung():
-            self._sleep = asyncio.ensure_future(self._clock.sleep_ms(length_ms))
+            self._sleeper = sleeper = asyncio.current_task()
             try:
-                await self._sleep
+                await self._clock.sleep_ms(length_ms)
             except asyncio.CancelledError:
-                caller = asyncio.current_task()
-                if not self._has_rung() or (caller is not None and caller.cancelling()):
-                    raise
+                if sleeper is None or not self._has_rung() or sleeper.uncancel() > 0:
+                    raise  # somebody else's cancel
             finally:
-                self._sleep = None
+                self._sleeper = None
         rang, self._rung = self._rung, False
         return rang
 

@@ -67,6 +67,7 @@ class Pool:
         clock: Clock,
         randomness: Randomness,
         events: EventSink,
+        on_begun: Callable[[], None],
         on_free: Callable[[], None],
         on_ended: Callable[[Sequence[Work | None]], None],
     ) -> None:
@@ -76,13 +77,15 @@ class Pool:
         self._policies: list[RetryPolicy | None] = [None] * capacity
         self._doubtful: list[tuple[Slots, Ints]] = []
         self._completions, self._clock, self._randomness = completions, clock, randomness
-        self._events, self._on_free, self._on_ended = events, on_free, on_ended
+        self._events, self._on_begun = events, on_begun
+        self._on_free, self._on_ended = on_free, on_ended
 
     def start(self, won: Won) -> None:
         """Begin these attempts now; their slots were reserved before."""
         now_ms, now_mono_ms = self._clock.now_ms(), self._clock.monotonic_ms()
         table = self.inflight
         slots = table.take(len(won.timers))
+        self._on_begun()
         rows = np.zeros(len(slots), dtype=table.rows.dtype)
         for name in ("due_ms", "job_id", "scheduled_ms", "gen", "flags"):
             rows[name] = won.timers[name]

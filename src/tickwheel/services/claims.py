@@ -134,13 +134,14 @@ class Claims:
         A batch has less room than there may be slots. So each lane takes a few into its own slots first, and the
         kinds begin in turn: a flood in one lane or kind fills no batch alone for long.
         """
-        while True:
+        while len(self._ready):
             taken = self._take()
             if taken is None:
                 return None
             kept = self._held(taken)
             if len(kept):
                 return kept
+        return None
 
     def _take(self) -> Rows | None:
         now_ms, taken, room = self._clock.now_ms(), list[Rows](), BATCH_TIMERS

@@ -2,7 +2,8 @@
 
 An attempt still going after 250 ms is written as RUNNING; after a third of the lease it is renewed, again and
 again. Short attempts are covered by the lease that their claim wrote and cost nothing here. What runs out is
-watched by a loop of its own (`guard`): a renewal that hangs in the store must not keep an attempt alive.
+watched by a loop of its own (`guard`): a renewal that hangs in the store must not keep an attempt alive. While no
+attempt is in flight, both sleep until one begins.
 
 An attempt stops by itself when `lease - margin` has passed since its last successful renewal was *sent*, on this
 process's monotonic clock: another worker may have the run by then. If the process was paused, the first pass
@@ -10,6 +11,7 @@ after it wakes finds such attempts; they are aborted and given to the reaper, an
 refused by the store as soon as the run has a new token.
 """
 
+import asyncio
 from collections.abc import Sequence
 from typing import Final
 
@@ -46,12 +48,23 @@ class Heartbeats:
         self._lease_length_ms = lease_length_ms
         self._renew_after_ms = lease_length_ms // RENEWALS_PER_LEASE
         self._stop_after_ms = stop_after_ms(lease_length_ms)
+        self._begun = asyncio.Event()
+
+    def wake(self) -> None:
+        """Attempts have begun."""
+        self._begun.set()
 
     async def run(self) -> None:
         """Beat for ever."""
         while True:
+            await self._until_busy()
             await self._clock.sleep_ms(CHECK_MS)
             await self.beat()
+
+    async def _until_busy(self) -> None:
+        while not any(len(pool.inflight) for pool in self._pools):
+            self._begun.clear()
+            await self._begun.wait()
 
     async def beat(self) -> None:
         """Renew what has to be renewed now."""
@@ -61,6 +74,7 @@ class Heartbeats:
     async def guard(self) -> None:
         """Stop attempts whose lease is about to run out, for ever; never waits for the store."""
         while True:
+            await self._until_busy()
             await self._clock.sleep_ms(CHECK_MS)
             for pool in self._pools:
                 self._stop_unleased(pool)
@@ -68,6 +82,8 @@ class Heartbeats:
 
     def _stop_unleased(self, pool: Pool) -> None:
         table = pool.inflight
+        if not len(table):
+            return
         slots = table.active_slots()
         age_ms = self._clock.monotonic_ms() - table.rows["renewed_mono_ms"][slots]
         lost = slots[(age_ms > self._stop_after_ms) & (table.rows["stopping"][slots] == 0)]
@@ -86,6 +102,8 @@ class Heartbeats:
 
     async def _beat(self, pool: Pool) -> None:
         table = pool.inflight
+        if not len(table):
+            return
         mono_ms = self._clock.monotonic_ms()
         slots = table.active_slots()
         slots = slots[

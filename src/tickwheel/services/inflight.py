@@ -83,4 +83,4 @@ class InFlight:
 
     def active_slots(self) -> npt.NDArray[np.intp]:
         """All slots in use."""
-        return np.flatnonzero(self.active)
+        return self.active.nonzero()[0]

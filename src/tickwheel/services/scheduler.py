@@ -132,6 +132,7 @@ class Scheduler:
                 clock=clock,
                 randomness=randomness,
                 events=events,
+                on_begun=self._wake_heartbeats,
                 on_free=self._wake_claims,
                 on_ended=on_ended,
             )
@@ -327,6 +328,9 @@ class Scheduler:
 
     def _wake_slices(self) -> None:
         self._slices.wake()
+
+    def _wake_heartbeats(self) -> None:
+        self._heartbeats.wake()
 
     def _wake_claims(self) -> None:
         self._claims.wake()

@@ -13,7 +13,7 @@ from collections.abc import Generator
 from itertools import count
 from typing import Final
 
-from tickwheel.testing.idle_loop import IdleLoop, until_idle
+from tickwheel.testing.idle_loop import IdleLoop, running_idle_loop
 
 START_MS: Final = 1_790_000_000_000
 """Where virtual time starts unless told otherwise: in September 2026."""
@@ -60,11 +60,22 @@ class VirtualClock:
     async def advance(self, length_ms: int) -> None:
         """Move step by step: each sleeper wakes at its own instant and acts before time goes on."""
         until_ms = self._now_ms + length_ms
-        await until_idle()
-        while (wake_ms := self.next_wake_ms) is not None and wake_ms <= until_ms:
+        loop = running_idle_loop()
+        reached = loop.create_future()
+
+        def step() -> None:
+            if reached.done():
+                return  # who waited here was cancelled
+            wake_ms = self.next_wake_ms
+            if wake_ms is None or wake_ms > until_ms:
+                reached.set_result(None)
+                return
             self._now_ms = max(self._now_ms, wake_ms)
             self._wake_next()
-            await until_idle()
+            loop.when_idle(step)
+
+        loop.when_idle(step)
+        await reached
         self._now_ms = max(self._now_ms, until_ms)
 
     def _wake_next(self) -> None:

@@ -74,7 +74,8 @@ class ShardGroup:
     @property
     def shards(self) -> list[int]:
         """In order."""
-        return [int(shard) for shard in np.flatnonzero(self.mask)]
+        shards: list[int] = self.mask.nonzero()[0].tolist()
+        return shards
 
     @property
     def low_ms(self) -> int:
@@ -186,6 +187,8 @@ class Groups:
 
     def arm(self, timers: Rows) -> None:
         """Committed timers of any shard: near ones of loaded shards into the wheel, once."""
+        if not len(timers):
+            return
         near = self._near(timers)
         self._arm(near if self._recent is None else self._recent.take_new(near))
 
@@ -194,7 +197,9 @@ class Groups:
         self._arm(self._near(timers))
 
     def arm_read(self, group: ShardGroup, timers: Rows) -> None:
-        """What a slice or a poll of the group gave."""
+        """What a slice or a poll of the group gave: most polls nothing."""
+        if not len(timers):
+            return
         if self._recent is not None:
             ours = group.mask[shards_of(timers["job_id"])] & (timers["due_ms"] < group.hi_ms)
             timers = self._recent.take_new(timers if ours.all() else timers[ours])

@@ -1,5 +1,6 @@
 """What a node says about itself with each beat."""
 
+from functools import lru_cache
 from typing import Final
 
 import msgspec
@@ -51,6 +52,7 @@ def incarnation_of(process: str, number: int) -> str:
     return f"{process}.{number}"
 
 
+@lru_cache(maxsize=1_024)  # asked of each member in each round
 def process_of(incarnation: str) -> tuple[str, int]:
     """The process of an incarnation and which of its names it is; number 0 for a name of another kind."""
     process, dot, number = incarnation.rpartition(".")

@@ -15,6 +15,7 @@ the store make the first harmless, and the next look ends the second.
 """
 
 from collections.abc import Collection, Mapping, Sequence
+from functools import lru_cache
 
 import msgspec
 
@@ -33,6 +34,10 @@ class Plan(msgspec.Struct, frozen=True):
     awaited_count: int  # ours by rank, but still owned by somebody who lives
 
 
+_top_ranked = lru_cache(maxsize=16)(top_ranked)
+"""The candidates are the same from one look to the next, nearly always."""
+
+
 def plan(
     *,
     me: str,
@@ -45,7 +50,8 @@ def plan(
 ) -> Plan:
     """`ranked`: the other candidates; `held`: shard -> epoch in memory; `leaves`: give all up, heirs or not."""
     alive = {member.incarnation for member in ranked if member.standing is Standing.ALIVE}
-    tops = top_ranked([member.incarnation for member in ranked] + ([me] if is_candidate else []), len(states))
+    names = frozenset([member.incarnation for member in ranked] + ([me] if is_candidate else []))
+    tops = _top_ranked(names, len(states))
     take, disown, drop = dict[int, int](), dict[int, int](), list[int]()
     heirs: dict[str | None, list[int]] = {}
     awaited_count = 0

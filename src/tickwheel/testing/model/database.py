@@ -77,7 +77,7 @@ class ModelDatabase:
         holder = (crash_count, xid)
         committed = False
         try:
-            for wish in sorted(wishes, key=lambda wish: repr(wish.row)):
+            for wish in sorted(wishes, key=lambda wish: repr(wish.row)) if len(wishes) > 1 else wishes:
                 granted = self.locks.take(holder, wish)
                 if granted is not None:
                     await self._wait(granted)
@@ -138,7 +138,7 @@ class ModelDatabase:
         if len(pairs) < len(self.tables.ownership.shards):
             return None
         acked_ms = min(pair.ack_ms for pair in pairs.values())
-        oldest = min(int(pair.snapshot.text.partition(":")[0]) for pair in pairs.values())
+        oldest = min(int(text.partition(":")[0]) for text in {pair.snapshot.text for pair in pairs.values()})
         ends = [
             end
             for end, mark in self._marks.items()

@@ -209,15 +209,7 @@ class ModelStore:
         return await self._read("list_shards", self._owners.states)
 
     async def take(self, incarnation: str, seen: Mapping[int, int]) -> Sequence[Taken]:
-        def apply(_: None, at_ms: int) -> Sequence[Taken]:
-            taken = self._owners.take(incarnation, seen)
-            if self._rules.hold("D3"):
-                return taken
-            for one in taken:
-                self._owners.shards[one.shard].epoch -= 1
-            return [Taken(one.shard, one.epoch - 1, one.pair) for one in taken]
-
-        return await self._write("take", apply, look=_nothing)
+        return await self._write("take", lambda _, at_ms: self._owners.take(incarnation, seen), look=_nothing)
 
     async def release(self, incarnation: str, held: Mapping[int, int]) -> None:
         await self._write("release", lambda _, at_ms: self._owners.release(incarnation, held), look=_nothing)

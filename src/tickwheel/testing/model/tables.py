@@ -1,12 +1,15 @@
 """The memory store's tables, with the rules of inserts and somebody who watches the ledger."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from msgspec.structs import replace
 
+from tickwheel.adapters.memory.ownership import Ownership
 from tickwheel.adapters.memory.tables import LedgerRow, RunKey, Tables, TimerKey
+from tickwheel.domain.ids import SHARD_COUNT
 from tickwheel.domain.job import Job, JobState, Lane
+from tickwheel.ports.shards import ShardState, Taken
 from tickwheel.ports.store import FirstTimer, Run
 from tickwheel.testing.model.rules import Rules
 
@@ -17,12 +20,41 @@ Watch = Callable[[Run | None, Run], None]
 """(run before, run after), for each write of a ledger row, in the order of the commits."""
 
 
+class ModelOwnership(Ownership):
+    """`states` is asked for all the time and seldom changes, so the answer is kept."""
+
+    def __init__(self, rules: Rules) -> None:
+        super().__init__(SHARD_COUNT)
+        self._rules = rules
+        self._states: list[ShardState] | None = None
+
+    def states(self) -> list[ShardState]:
+        if self._states is None:
+            self._states = super().states()
+        return self._states
+
+    def take(self, incarnation: str, seen: Mapping[int, int]) -> list[Taken]:
+        """D3: each taking raises the epoch."""
+        self._states = None
+        taken = super().take(incarnation, seen)
+        if self._rules.hold("D3"):
+            return taken
+        for one in taken:
+            self.shards[one.shard].epoch -= 1
+        return [Taken(one.shard, one.epoch - 1, one.pair) for one in taken]
+
+    def release(self, incarnation: str, held: Mapping[int, int]) -> None:
+        self._states = None
+        super().release(incarnation, held)
+
+
 class ModelTables(Tables):
     """`clock_ms` is the server's clock at the statement that is being carried out."""
 
     def __init__(self, rules: Rules) -> None:
         super().__init__()
         self._rules = rules
+        self.ownership = ModelOwnership(rules)
         self.clock_ms = 0
         self.watches: list[Watch] = []
         self.planted: set[bytes] = set()
