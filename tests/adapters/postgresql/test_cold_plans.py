@@ -151,6 +151,22 @@ def test_only_the_leaves_of_what_is_asked_for_are_looked_at(session: Session, ca
     assert found <= {JOBS, RUNS, TIMERS}
 
 
+@pytest.mark.parametrize(
+    "case", ["newest of a tenant", "live timers of recurring jobs", "latest runs", "runs of a job"]
+)
+def test_the_plan_of_a_read_of_all_leaves_is_kept(url: str, case: str) -> None:
+    """Planning it takes longer than running it; what looks into few leaves is planned anew, which prunes."""
+    statement, params, _ = CASES[case]
+    session = connect(url, READER)
+    try:
+        for _ in range(12):
+            session.rows(statement, params)
+        [[kept]] = session.rows(b"SELECT sum(generic_plans)::int8 FROM pg_prepared_statements")
+        assert kept > 0
+    finally:
+        session.close()
+
+
 def test_counts_of_large_tables_are_estimates(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dead, "SMALL_PAGES", 0)
     monkeypatch.setattr(dead, "COUNTED_DEAD", 100)

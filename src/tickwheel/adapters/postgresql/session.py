@@ -1,8 +1,8 @@
 """One connection to the database, used by one thread at a time.
 
 Three kinds of session, by what they need (see `connect`): writers must reach a primary and set their timeouts on
-the session, so no pooler may swap sessions under them; readers set nothing and prepare nothing, so a pooler in
-transaction mode may stand between.
+the session, so no pooler may swap sessions under them; readers that go through a pooler in transaction mode set
+nothing and prepare nothing, and pay for it: planning a read over all leaves takes longer than running it.
 
 A statement that writes outside a transaction, and the COMMIT of one, are told apart from the rest: only where the
 connection breaks during one of these is it unknown whether it was written (`committing`).
@@ -73,7 +73,7 @@ FEED: Final = SessionKind("feed", (*WRITER_SETTINGS, b"SET enable_seqscan = off"
 LOADS: Final = SessionKind("loads", (*WRITER_SETTINGS, *BY_INDEX))
 OWNERSHIP: Final = SessionKind("ownership", WRITER_SETTINGS)
 WRITER: Final = SessionKind("writer", WRITER_SETTINGS)
-READER: Final = SessionKind("reader", (b"SET jit = off",), prepares=False)
+READER: Final = SessionKind("reader", (b"SET jit = off",))
 POOLED_READER: Final = SessionKind("reader", (), prepares=False)
 """Behind a pooler in transaction mode: a SET would stay behind in a session that is somebody else's next."""
 

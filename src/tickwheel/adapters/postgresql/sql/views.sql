@@ -17,6 +17,7 @@ SELECT state FROM tickwheel.jobs WHERE home = %(home)s AND job_id = %(job_id)s A
 SELECT job_id FROM tickwheel.job_names WHERE tenant_id = %(tenant_id)s AND name = %(name)s
 
 -- name: latest_timers
+-- plan: lookups
 -- Of recurring jobs. Who takes an occurrence inserts the next timer, so the live one is among the last of its version.
 SELECT w.job_id, t.due_ms, t.scheduled_ms, t.gen, t.armed_ms
   FROM unnest(%(ids)s::uuid[], %(versions)s::int4[]) AS w (job_id, version)
@@ -38,6 +39,7 @@ SELECT w.job_id, t.due_ms, t.scheduled_ms, t.gen, t.armed_ms
 SELECT job_id, scheduled_ms FROM tickwheel.open_runs WHERE job_id = ANY (%(ids)s::uuid[])
 
 -- name: latest_runs
+-- plan: lookups
 SELECT w.job_id, r.scheduled_ms
   FROM unnest(%(ids)s::uuid[]) AS w (job_id)
  CROSS JOIN LATERAL (SELECT scheduled_ms FROM tickwheel.runs AS r WHERE r.job_id = w.job_id AND r.listed
