@@ -1,4 +1,9 @@
-"""Where PostgreSQL's programs are: on the machine already, or installed by us where we may."""
+"""Where PostgreSQL's programs are: named, on the machine already, or installed by us where we may.
+
+`TICKWHEEL_POSTGRESQL_BIN` names the folder of `initdb` and `postgres`, or several with a colon between: the first
+is what the tests take, the others are further versions for `make test-engines`. `python -m
+tests.servers.postgresql_binaries` prints one folder for each version that there is besides what the tests take.
+"""
 
 import fcntl
 import os
@@ -11,6 +16,7 @@ from functools import cache
 from pathlib import Path
 
 LOWEST_VERSION = 15
+SETTING = "TICKWHEEL_POSTGRESQL_BIN"
 _NO_MAIN_CLUSTER = Path("/etc/postgresql-common/createcluster.d/no-main-cluster.conf")
 
 
@@ -22,11 +28,17 @@ class NoPostgres(Exception):
 def find_binaries() -> Path:
     """The folder with `initdb` and `postgres`; raises `NoPostgres`.
 
-    Looked for in $PG_BIN, then where `pg_config` points to, then in Debian's folders, newest version first. On a
-    Debian machine without any, root installs the package (once, without starting a server).
+    What the setting names is taken or nothing: tests of one version must not run on another in silence. Else it is
+    looked for where `pg_config` points to, then in Debian's folders, newest version first. On a Debian machine
+    without any, root installs the package (once, without starting a server).
     """
-    for folder in _candidates():
-        if (folder / "postgres").exists() and (folder / "initdb").exists() and _version(folder) >= LOWEST_VERSION:
+    named = _named()
+    if named:
+        if not _is_usable(named[0]):
+            raise RuntimeError(f"{SETTING}: no PostgreSQL {LOWEST_VERSION} or newer in {named[0]}")
+        return named[0]
+    for folder in _found():
+        if _is_usable(folder):
             return folder
     if os.geteuid() == 0 and shutil.which("apt-get"):
         with _lock():
@@ -35,13 +47,28 @@ def find_binaries() -> Path:
         for folder in _debian():
             return folder
     raise NoPostgres(
-        f"no PostgreSQL {LOWEST_VERSION} or newer here: install one, or set PG_BIN to the folder of its `initdb`"
+        f"no PostgreSQL {LOWEST_VERSION} or newer here: install it, or set {SETTING} to the folder of its `initdb`"
     )
 
 
-def _candidates() -> Iterator[Path]:
-    if os.environ.get("PG_BIN"):
-        yield Path(os.environ["PG_BIN"])
+def other_versions() -> list[Path]:
+    """A folder for each version but the one that the tests take, the newest first."""
+    by_version = {_version(folder): folder for folder in reversed([*_named(), *_found()]) if _is_usable(folder)}
+    by_version.pop(_version(find_binaries()), None)
+    return [by_version[version] for version in sorted(by_version, reverse=True)]
+
+
+def _named() -> list[Path]:
+    return [Path(name) for name in os.environ.get(SETTING, "").split(os.pathsep) if name]
+
+
+def _is_usable(folder: Path) -> bool:
+    return all((folder / program).exists() for program in ("postgres", "initdb")) and (
+        _version(folder) >= LOWEST_VERSION
+    )
+
+
+def _found() -> Iterator[Path]:
     if pg_config := shutil.which("pg_config"):
         told = subprocess.run([pg_config, "--bindir"], capture_output=True, text=True, check=False)
         if told.returncode == 0:
@@ -83,3 +110,7 @@ def _install() -> None:
     finally:
         if ours:
             _NO_MAIN_CLUSTER.unlink(missing_ok=True)
+
+
+if __name__ == "__main__":
+    print("\n".join(map(str, other_versions())))
