@@ -38,6 +38,9 @@ from .owner import LEASE_MS, Held, Owner
 T = TypeVar("T")
 MAX_ATTEMPTS = 3
 TENANT = "default"
+LOOK_UP_ALL_EACH = 10
+"""Steps after which all runs are asked for by their keys, also those that no list shows changed: an attempt that
+was recorded and should not have been shows there only."""
 
 
 class World:
@@ -60,6 +63,8 @@ class World:
         self.held: list[Held] = []
         self.fences: dict[tuple[bytes, int], int] = {}
         self.final: dict[tuple[bytes, int], RunState] = {}
+        self.looked_up: dict[tuple[bytes, int], Run] = {}  # each run as it was when last asked for by its key
+        self.looks = 0
         self.take_over()
 
     def close(self) -> None:
@@ -210,6 +215,7 @@ class World:
 
     def restart(self) -> None:
         self.runner.run(self.arena.restart())
+        self.looked_up.clear()
         self.take_over()
 
     def sweep(self, retention_ms: int) -> None:
@@ -224,6 +230,9 @@ class World:
         return list(self.both(lambda store: store.load_work(job_ids), list))
 
     def both_show_the_same(self) -> None:
+        self.looks += 1
+        if self.looks % LOOK_UP_ALL_EACH == 0:
+            self.looked_up.clear()
         rows = self.both(lambda store: store.load_timers(0, FAR_MS, 1000), lambda rows: rows.tolist())
         by_id = {new.job.job_id: new for new in self.jobs}
         known = set(self.timers)
@@ -243,16 +252,21 @@ class World:
         query = JobQuery(TENANT, limit=100, order=order)
         self.both(lambda store: store.list_jobs(query), lambda page: page.items)
 
-    def get_run(self, job_id: bytes, scheduled_ms: int) -> Run | None:
-        return self.both(lambda store: store.get_run(TENANT, job_id, scheduled_ms))
+    def look_up(self, listed: Run) -> None:
+        """Ask for a run by its key, too: whenever a list shows it changed."""
+        key = (listed.job_id, listed.scheduled_ms)
+        if self.looked_up.get(key) != listed:
+            found = self.both(lambda store: store.get_run(TENANT, *key))
+            assert found is not None
+            assert replace(found, attempts=()) == listed
+            self.looked_up[key] = listed
 
     def check_job(self, job_id: bytes, timers: list[FirstTimer]) -> None:
         view = self.both(lambda store: store.get_job(TENANT, job_id))
         page = self.both(lambda store: store.list_runs(TENANT, job_id, 100, None), lambda page: page.items)
-        runs = [self.get_run(job_id, run.scheduled_ms) for run in page.items]
         taken = {run.scheduled_ms for run in page.items}
-        for run in runs:
-            assert run is not None
+        for run in page.items:
+            self.look_up(run)
             waiting = [timer for timer in timers if timer.scheduled_ms == run.scheduled_ms]
             assert len(waiting) == (run.state not in TERMINAL and run.state is not RunState.PAUSED), run
             self.check_run(run)

@@ -4,17 +4,18 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any
 
-import pytest
+from msgspec.structs import replace
 
 from tickwheel.domain.columns import Rows
 from tickwheel.domain.errors import OutcomeUnknown, StoreUnavailable
 from tickwheel.domain.run import RunState
 from tickwheel.ports.shards import Fed, Snapshot
+from tickwheel.services.ownership.feed import AHEAD_MS
 
-from .fleet import Fleet, shard_of_job, with_fleet
+from .fleet import SETTINGS, Fleet, shard_of_job, with_fleet
 
-pytestmark = pytest.mark.timeout(240)  # some live through hours of virtual time, poll by poll
-
+SMALL = replace(SETTINGS, window_ms=120_000)
+"""Slices of two minutes, for tests that outlive several of them: nothing hangs on their length."""
 HALF = range(128)
 REST = range(128, 256)
 
@@ -193,7 +194,7 @@ async def test_a_poll_that_was_held_up_while_the_window_grew_hides_nothing(fleet
 @with_fleet
 async def test_the_window_never_grows_beyond_a_poll_under_way(fleet: Fleet) -> None:
     """B4, the other half: a poll that hangs for very long asked for less than what is to be loaded now."""
-    [a] = await fleet.start("a")
+    [a] = await fleet.start("a", settings=SMALL)
     await a.take()
     await fleet.pass_ms(10_000)
     until: list[int] = []
@@ -205,7 +206,7 @@ async def test_the_window_never_grows_beyond_a_poll_under_way(fleet: Fleet) -> N
         raise AssertionError
 
     a.store.feed = hang  # type: ignore[method-assign]
-    await fleet.pass_ms(3 * 3_600_000)
+    await fleet.pass_ms(3 * SMALL.window_ms)
     assert a.groups[0].hi_ms == until[0]
 
 
@@ -271,12 +272,14 @@ async def test_a_session_lost_before_the_first_pair_loads_everything_anew(fleet:
 
 @with_fleet
 async def test_timers_beyond_the_window_come_with_their_slice(fleet: Fleet) -> None:
-    [a] = await fleet.start("a")
+    [a] = await fleet.start("a", settings=SMALL)
     await a.take()
     await fleet.pass_ms(60_000)
-    far = fleet.job(in_ms=3 * 3_600_000)
+    far = fleet.job(in_ms=3 * SMALL.window_ms)
     await fleet.insert(far)
-    await fleet.pass_ms(3 * 3_600_000 + 1_000)
+    assert far.job.scheduled_ms is not None
+    assert far.job.scheduled_ms > a.groups[0].hi_ms + AHEAD_MS, "neither a slice nor a poll brings it yet"
+    await fleet.pass_ms(3 * SMALL.window_ms + 1_000)
     assert succeeded(fleet, far) == [True]
     assert a.calls[0].started_ms == far.job.scheduled_ms
 
