@@ -4,6 +4,8 @@
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
 MAKEFLAGS += --no-builtin-rules
+# Images of containers often set it. Without compiled files every start of a program takes twice the time.
+unexport PYTHONDONTWRITEBYTECODE
 
 PORT ?= 8080
 ARGS ?=
