@@ -123,10 +123,10 @@ chaos-cluster: $(DEV_STAMP) ## break three nodes on one PostgreSQL for two minut
 VERSION_TESTS := -k "not sqlite and not memory" tests/conformance tests/adapters/postgresql \
   tests/interfaces/cli/test_migrate_cluster.py tests/postgresql_faults/test_nodes.py
 test-engines: $(DEV_STAMP) ## run the fault suites in their long forms, and the store on each PostgreSQL there is
-	@TICKWHEEL_LONG=1 $(BIN)/python -m pytest -n 1 --timeout=900 tests/postgresql_faults $(ARGS)
+	@TESTS_LONG=1 $(BIN)/python -m pytest -n 1 --timeout=900 tests/postgresql_faults $(ARGS)
 	@for folder in $$($(BIN)/python -m tests.servers.postgresql_binaries); do \
 	  echo "== $$($$folder/postgres --version)"; \
-	  TICKWHEEL_POSTGRESQL_BIN=$$folder $(BIN)/python -m pytest -n 1 --timeout=300 $(VERSION_TESTS) $(ARGS) || exit 1; \
+	  TESTS_POSTGRESQL_BIN=$$folder $(BIN)/python -m pytest -n 1 --timeout=300 $(VERSION_TESTS) $(ARGS) || exit 1; \
 	done
 
 ##@ Change it

@@ -1,6 +1,6 @@
 """Nodes on a PostgreSQL server of the test's own, which the test breaks.
 
-The tests run in their short forms; `make test-engines` sets TICKWHEEL_LONG=1 for the long ones.
+The tests run in their short forms; `make test-engines` sets TESTS_LONG=1 for the long ones.
 """
 
 import os
@@ -15,7 +15,7 @@ from ..acceptance.crash.chaos import sink_process  # noqa: TID252 - tests are no
 from ..servers.cluster import Cluster  # noqa: TID252
 from ..servers.postgresql_binaries import NoPostgres, find_binaries  # noqa: TID252
 
-LONG = bool(os.environ.get("TICKWHEEL_LONG"))
+LONG = bool(os.environ.get("TESTS_LONG"))
 MakeCluster = Callable[..., Cluster]
 
 

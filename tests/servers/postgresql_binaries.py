@@ -1,8 +1,9 @@
 """Where PostgreSQL's programs are: named, on the machine already, or installed by us where we may.
 
-`TICKWHEEL_POSTGRESQL_BIN` names the folder of `initdb` and `postgres`, or several with a colon between: the first
-is what the tests take, the others are further versions for `make test-engines`. `python -m
-tests.servers.postgresql_binaries` prints one folder for each version that there is besides what the tests take.
+`TESTS_POSTGRESQL_BIN` names the folder of `initdb` and `postgres`, or several with a colon between: the first is
+what the tests take, the others are further versions for `make test-engines`. (Not TICKWHEEL_...: a node that a test
+starts would refuse it as a setting that it doesn't know.) `python -m tests.servers.postgresql_binaries` prints one
+folder for each version that there is besides what the tests take.
 """
 
 import fcntl
@@ -16,7 +17,7 @@ from functools import cache
 from pathlib import Path
 
 LOWEST_VERSION = 15
-SETTING = "TICKWHEEL_POSTGRESQL_BIN"
+SETTING = "TESTS_POSTGRESQL_BIN"
 _NO_MAIN_CLUSTER = Path("/etc/postgresql-common/createcluster.d/no-main-cluster.conf")
 
 
