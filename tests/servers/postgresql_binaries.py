@@ -1,9 +1,9 @@
 """Where PostgreSQL's programs are: named, on the machine already, or installed by us where we may.
 
 `TESTS_POSTGRESQL_BIN` names the folder of `initdb` and `postgres`, or several with a colon between: the first is
-what the tests take, the others are further versions for `make test-engines`. (Not TICKWHEEL_...: a node that a test
-starts would refuse it as a setting that it doesn't know.) `python -m tests.servers.postgresql_binaries` prints one
-folder for each version that there is besides what the tests take.
+what the tests take, the others are further versions for `make test-engines`. (Not TICKWHEEL_...: a node that a
+test starts would refuse it as a setting that it doesn't know.) As a program, this prints one folder for each
+version that there is besides what the tests take.
 """
 
 import fcntl
