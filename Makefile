@@ -39,7 +39,7 @@ install: $(RUN_STAMP) ## make .venv with the package in it, so that .venv/bin/ti
 .PHONY: test
 test: $(DEV_STAMP) ## run the tests (ARGS='-k wheel' picks some)
 	@echo "== tests"
-	@$(BIN)/python -m pytest -n $(WORKERS) -m "not faults" $(ARGS)
+	@$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "not faults" $(ARGS)
 
 .PHONY: test-faults
 test-faults: $(DEV_STAMP) ## break PostgreSQL, etcd and nodes while they work, in the short forms
@@ -101,6 +101,10 @@ bench-smoke: $(DEV_STAMP) ## run each benchmark once, tiny, so that none rots
 .PHONY: bench
 bench: $(RUN_STAMP) ## run the benchmarks at full size on SQLite, one JSON line each
 	@for name in $(BENCHMARKS); do $(BIN)/tickwheel bench $$name --json $(ARGS) || exit 1; done
+
+.PHONY: bench-peers
+bench-peers: $(DEV_STAMP) ## run the same workloads on other schedulers too, about half an hour, into docs/benchmarks.md
+	@$(BIN)/python -m bench.peers --write docs/benchmarks.md $(ARGS)
 
 .PHONY: simulate
 SEEDS ?= 500

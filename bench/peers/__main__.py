@@ -49,7 +49,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--seconds", type=int, help=f"of steady (default {SIZES.seconds})")
     parser.add_argument("--quick", action="store_true", help="one round, tiny: shows that it works")
     parser.add_argument("--cache", type=Path, default=default_cache(), help="where the peers are installed")
-    parser.add_argument("--write", type=Path, metavar="PAGE", help="replace the marked section of this page")
+    parser.add_argument("--write", type=Path, metavar="PAGE", help="replace its marked section (not with --quick)")
     parser.add_argument("--results", type=Path, metavar="FILE", help="append one JSON line per step")
     return parser.parse_args(arguments)
 
@@ -123,7 +123,7 @@ def main(arguments: Sequence[str]) -> int:
                     file.write(json.dumps(asdict(outcome)) + "\n")
     section = render(outcomes, sizes=sizes, rounds=rounds, versions=versions, load=load)
     print(section)
-    if options.write:
+    if options.write and not options.quick:
         write_section(options.write, section)
     return 1 if any(outcome.problem for outcome in outcomes) else 0
 

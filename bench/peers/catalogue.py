@@ -49,7 +49,10 @@ class Server(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Peer:
-    """`share`: drain and ingest take the n-th part of the jobs, where all of them would need minutes."""
+    """`share`: drain and ingest take the n-th part of the jobs, where all of them would need minutes.
+
+    `lead`: times the usual lead of burst, for those that need long to create its jobs.
+    """
 
     name: str
     title: str
@@ -62,6 +65,7 @@ class Peer:
     workers: int = 1
     settings: Mapping[str, Any] = field(default_factory=dict)
     share: int = 1
+    lead: int = 1
     workloads: tuple[str, ...] = WORKLOADS
 
 
@@ -134,7 +138,7 @@ PEERS: Final = (
         program="procrastinate_peer",
         workers=2,
         settings={"concurrency": 20, "poll_s": 0.1},
-        share=10,
+        share=20,
         said="2 worker processes, uvloop, `concurrency` 20, `fetch_job_polling_interval` 0.1 s, `delete_jobs`"
         " successful, `batch_defer` of 1,000",
     ),
@@ -147,6 +151,7 @@ PEERS: Final = (
         program="bullmq.mjs",
         workers=2,
         settings={"concurrency": 100},
+        share=4,
         said=f"{_BULLMQ_SAID}; up to a second of acknowledged jobs is lost with the machine",
     ),
     Peer(
@@ -158,6 +163,7 @@ PEERS: Final = (
         program="bullmq.mjs",
         workers=2,
         settings={"concurrency": 100},
+        share=4,
         workloads=("drain", "ingest", "single"),
         said="the same, as durable as the others",
     ),
@@ -168,9 +174,11 @@ PEERS: Final = (
         server=Server.REDIS_EVERYSEC,
         package="celery",
         program="celery_peer",
-        settings={"pool": "prefork", "concurrency": 2, "prefetch": 128},
+        workers=2,
+        settings={"pool": "solo", "concurrency": 1, "prefetch": 256},
         share=10,
-        said="prefork pool of 2, `worker_prefetch_multiplier` 128, `task_acks_late`, `task_ignore_result`; it has"
+        lead=2,
+        said="2 workers with the solo pool, `worker_prefetch_multiplier` 256, `task_acks_late`, `task_ignore_result`; it has"
         " no call for a batch",
     ),
 )

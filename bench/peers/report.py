@@ -76,7 +76,7 @@ def _cell(column: Column, value: float | None, ours: float | None) -> str:
     if value is None:
         return "–"
     text = shown(column, value)
-    if not ours or value is ours:
+    if not ours:
         return text
     text += f" (×{value / ours:.2f})"
     return f"**{text}**" if is_ahead(column, value, ours) else text
@@ -118,7 +118,7 @@ def _table(peers: Sequence[Peer], columns: Sequence[Column], medians: Medians) -
             _cell(
                 column,
                 medians.get((peer.name, column.workload, column.figure)),
-                medians.get((BASELINE, column.workload, column.figure)),
+                None if peer.name == BASELINE else medians.get((BASELINE, column.workload, column.figure)),
             )
             for column in columns
         ]

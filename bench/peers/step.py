@@ -34,7 +34,7 @@ class Sizes:
     burst: int = 20_000
     burst_lead_ms: int = 15_000
     rate: int = 500
-    seconds: int = 30
+    seconds: int = 20
     steady_lead_ms: int = 2_000
     limit_s: int = 300
 
@@ -53,7 +53,7 @@ QUICK: Final = Sizes(jobs=1_000, burst=200, burst_lead_ms=4_000, rate=100, secon
 
 
 class Step:
-    """Runs steps; `Skipped` where a peer can't do one."""
+    """Runs steps, one after the other."""
 
     def __init__(self, servers: Servers, tools: Toolchain, sizes: Sizes) -> None:
         self._servers, self._tools, self._sizes = servers, tools, sizes
@@ -88,7 +88,7 @@ class Step:
                 "batch": min(peer.batch, jobs),
                 "workers": peer.workers,
                 "rate": sizes.rate,
-                "lead_ms": sizes.burst_lead_ms if workload == "burst" else sizes.steady_lead_ms,
+                "lead_ms": sizes.burst_lead_ms * peer.lead if workload == "burst" else sizes.steady_lead_ms,
                 "limit_s": sizes.limit_s,
                 "pad": PAD,
                 "settings": dict(peer.settings),

@@ -14,6 +14,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 
 const RECORD_BYTES = 16;
 const FLUSH_MS = 20;
+const CHECK_MS = 50;
 const SLICE_MS = 100;
 const BATCHES_IN_FLIGHT = 4;
 const SINGLES_IN_FLIGHT = 64;
@@ -103,7 +104,7 @@ async function untilDone(producer, config) {
   const deadline = Date.now() + config.limit_s * 1000;
   while (called(config.folder) < config.jobs || (await producer.left()) > 0) {
     if (Date.now() > deadline) throw new Error(`${called(config.folder)} of ${config.jobs} jobs in ${config.limit_s} s`);
-    await sleep(FLUSH_MS);
+    await sleep(CHECK_MS);
   }
 }
 

@@ -20,6 +20,7 @@ from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
 RECORD_BYTES: Final = 16
 FLUSH_S: Final = 0.02
+CHECK_S: Final = 0.05
 SLICE_MS: Final = 100
 BATCHES_IN_FLIGHT: Final = 4
 SINGLES_IN_FLIGHT: Final = 64
@@ -199,7 +200,7 @@ async def _until_done(producer: Producer, config: Config) -> None:
     while _called(config.folder) < config.jobs or await producer.left() > 0:
         if time.monotonic() > deadline:
             raise RuntimeError(f"{_called(config.folder)} of {config.jobs} jobs in {config.limit_s} s")
-        await asyncio.sleep(FLUSH_S)
+        await asyncio.sleep(CHECK_S)
 
 
 def _now_ms() -> int:
