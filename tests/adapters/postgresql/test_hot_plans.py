@@ -1,6 +1,6 @@
 """The hot statements look up each row of their batch by key, and touch only the leaves where its instants lie."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import psycopg
@@ -8,8 +8,9 @@ import pytest
 from psycopg import sql
 
 from tickwheel.adapters.postgresql import claim, complete, feed, insert, load
-from tickwheel.adapters.postgresql.batches import job_keys, run_keys
+from tickwheel.adapters.postgresql.batches import Bindings, job_keys, run_keys
 from tickwheel.adapters.postgresql.session import CLAIMS, COMPLETIONS, FEED, LOADS, WRITER, Session, connect
+from tickwheel.adapters.postgresql.statements import in_leaves
 from tickwheel.domain.columns import CLAIM, COMPLETION, RENEWAL, Rows, empty
 from tickwheel.domain.ids import DAY_MS
 from tickwheel.testing.virtual_clock import START_MS
@@ -22,6 +23,8 @@ from .plans import Access, accesses, indexes_of
 DAY = "20260921"  # of the start of virtual time
 NEXT = "20260922"
 COUNT = 300
+TABLES = (("runs", "tickwheel.runs"), ("jobs", "tickwheel.jobs"))
+DAY_LEAVES = (("runs", f"tickwheel.runs_{DAY}_{NEXT}"), ("jobs", f"tickwheel.jobs_{DAY}"))
 
 
 @pytest.fixture(scope="module")
@@ -75,13 +78,66 @@ def leaves(found: list[Access], table: str) -> set[str]:
 
 @pytest.mark.parametrize("session", [CLAIMS], indirect=True, ids=["claims"])
 def test_a_claim_reads_jobs_by_key_in_the_leaves_of_its_batch(session: Session) -> None:
-    rows = batch(CLAIM)
-    rows["gen"], rows["max_attempts"], rows["next_ms"] = 1, 4, -1
-    bindings = claim.first_bindings(claim.Claimant("me", None, START_MS), rows)
+    rows = _rows_to_claim()
+    bindings = claim.first_bindings(claim.Claimant("me", None, START_MS, START_MS), rows)
     found = accesses(session, claim.SQL["claim_first"], bindings)
     assert indexes_of(found, "jobs") == {f"jobs_{DAY}": f"jobs_{DAY}_pkey"}
     assert indexes_of(found, "timers") == {f"timers_{DAY}_{NEXT}": f"timers_{DAY}_{NEXT}_pkey"}
     assert leaves(found, "runs") == set(), "the ledger is inserted into, not read"
+
+
+@pytest.mark.parametrize("session", [CLAIMS], indirect=True, ids=["claims"])
+@pytest.mark.parametrize("leaf", [True, False], ids=["of one day", "of several days"])
+def test_a_claim_of_one_offs_reads_jobs_by_key(session: Session, leaf: bool) -> None:
+    rows = _rows_to_claim()
+    bindings = claim.first_bindings(claim.Claimant("me", None, START_MS, START_MS), rows)
+    statement = in_leaves(claim.SQL["claim_once"], *(DAY_LEAVES if leaf else TABLES))
+    found = accesses(session, statement, bindings)
+    assert indexes_of(found, "jobs") == {f"jobs_{DAY}": f"jobs_{DAY}_pkey"}
+    assert leaves(found, "runs") == set(), "the ledger is inserted into, not read"
+
+
+def _rows_to_claim() -> Rows:
+    rows = batch(CLAIM)
+    rows["gen"], rows["max_attempts"], rows["next_ms"] = 1, 4, -1
+    return rows
+
+
+@pytest.mark.parametrize(
+    ("session", "statement", "bindings"),
+    [
+        (
+            CLAIMS,
+            claim.SQL["claim_once"],
+            lambda: claim.first_bindings(claim.Claimant("me", None, START_MS, START_MS), _rows_to_claim()),
+        ),
+        (COMPLETIONS, complete.SQL["succeed_shortly"], lambda: complete.success_bindings(batch(COMPLETION), None)),
+        (LOADS, load.SQL["work"], lambda: job_keys([bytes(row["job_id"]) for row in batch(CLAIM)])),
+    ],
+    indirect=["session"],
+    ids=["claim", "completion", "load"],
+)
+def test_the_plan_of_a_statement_that_names_its_leaves_is_kept(
+    session: Session, statement: bytes, bindings: Callable[[], Bindings]
+) -> None:
+    """Planning a claim anew costs more than a claim of one run."""
+    for _ in range(12):
+        session.connection.execute(in_leaves(statement, *DAY_LEAVES), bindings())
+    [(kept, anew)] = session.connection.execute(
+        "SELECT generic_plans, custom_plans FROM pg_prepared_statements WHERE statement LIKE %s",
+        (f"%{DAY}%",),
+        prepare=False,
+    ).fetchall()
+    assert kept > 0
+    assert anew <= 5
+
+
+@pytest.mark.parametrize("session", [COMPLETIONS], indirect=True, ids=["completions"])
+@pytest.mark.parametrize("leaf", [True, False], ids=["of one day", "of several days"])
+def test_a_short_success_reads_the_ledger_by_key(session: Session, leaf: bool) -> None:
+    statement = in_leaves(complete.SQL["succeed_shortly"], *(DAY_LEAVES if leaf else TABLES))
+    found = accesses(session, statement, complete.success_bindings(batch(COMPLETION), None))
+    assert indexes_of(found, "runs") == {f"runs_{DAY}_{NEXT}": f"runs_{DAY}_{NEXT}_pkey"}
 
 
 @pytest.mark.parametrize("session", [CLAIMS], indirect=True, ids=["claims"])
@@ -133,8 +189,10 @@ def test_a_load_walks_the_key_of_each_shard(session: Session, now_ms: int) -> No
 
 
 @pytest.mark.parametrize("session", [LOADS], indirect=True, ids=["loads"])
-def test_definitions_are_read_by_key(session: Session) -> None:
-    found = accesses(session, load.SQL["work"], job_keys([bytes(row["job_id"]) for row in batch(CLAIM)]))
+@pytest.mark.parametrize("leaf", [True, False], ids=["of one day", "of several days"])
+def test_definitions_are_read_by_key(session: Session, leaf: bool) -> None:
+    keys = job_keys([bytes(row["job_id"]) for row in batch(CLAIM)])
+    found = accesses(session, in_leaves(load.SQL["work"], *(DAY_LEAVES if leaf else TABLES)), keys)
     assert indexes_of(found, "jobs") == {f"jobs_{DAY}": f"jobs_{DAY}_pkey"}
 
 

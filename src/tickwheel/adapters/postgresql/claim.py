@@ -1,9 +1,10 @@
 """Claims: timers that are due become ledger rows.
 
-Nearly all claims are plain: the first claim of a run that may simply start. One statement in autocommit takes them
-all and inserts the next timers of recurring jobs with them (see `claim_first`). Whatever is not plain (retries,
-skips, overlap rules), and whatever the statement did not win, is looked at under locks in a short transaction and
-decided row by row (`domain.claim_decisions`), so each row gets its own verdict.
+Nearly all claims are plain: the first claim of a run that may simply start. Those of one-off jobs take one INSERT
+in autocommit (`claim_once`); those of recurring jobs insert the next timers with them (`claim_first`), which also
+takes the batch when one of its rows is there already. Whatever is not plain (retries, skips, overlap rules), and
+whatever these statements did not win, is looked at under locks in a short transaction and decided row by row
+(`domain.claim_decisions`), so each row gets its own verdict.
 
 What is locked, always in this order: the node's row (shared: a deposer waits for us, or we join nothing), the jobs
 (shared: changes wait), the ledger rows. Both kinds run over one connection, so two claims of one job are never
@@ -30,7 +31,7 @@ from tickwheel.adapters.postgresql.batches import (
 from tickwheel.adapters.postgresql.leaves import Needs, with_leaves
 from tickwheel.adapters.postgresql.partitions import Sealed
 from tickwheel.adapters.postgresql.session import Session
-from tickwheel.adapters.postgresql.statements import load_statements
+from tickwheel.adapters.postgresql.statements import in_leaves, load_statements
 from tickwheel.domain.claim_decisions import (
     ClaimDecisions,
     ClaimWrites,
@@ -63,11 +64,12 @@ _NO_RUN: Final = (None, 0, 0, 0, 0, 0, None)
 
 
 class Claimant(NamedTuple):
-    """Who claims, under which clock; `pin_ms` None: the server's."""
+    """Who claims, under which clock; `pin_ms` None: the server's. `now_ms` is this process's estimate of it."""
 
     incarnation: str
     pin_ms: int | None
     lease_ms: int
+    now_ms: int
 
 
 class _Lost(psycopg.errors.SerializationFailure):
@@ -87,9 +89,12 @@ def claim(session: Session, claimant: Claimant, batch: Rows) -> Rows:
     if plain.any():
         numbers = np.flatnonzero(plain)
         numbers = numbers[in_key_order(batch[numbers])]
-        won = _start(session, claimant, batch[numbers])
-        _tell_started(answers, numbers[won], batch, claimant.lease_ms)
-        rest[numbers[~won]] = True
+        recurring = batch["flags"][numbers] & FLAG_RECURRING != 0
+        for some, start in ((numbers[~recurring], _start_once), (numbers[recurring], _start)):
+            if len(some):
+                won = start(session, claimant, batch[some])
+                _tell_started(answers, some[won], batch, claimant.lease_ms)
+                rest[some[~won]] = True
     if rest.any():
         answers[rest] = _claim_carefully(session, claimant, batch[rest])
     return answers
@@ -106,6 +111,35 @@ def _short_keys(batch: Rows) -> Ints:
     """The second half of each job id: two jobs that have it in common are treated as one, which does no harm."""
     halves: Ints = np.ascontiguousarray(batch["job_id"]).view(np.int64)
     return halves[1::2]
+
+
+def _start_once(session: Session, claimant: Claimant, batch: Rows) -> Bools:
+    """The same as `_start`, of one-off jobs."""
+    bindings = first_bindings(claimant, batch)
+    try:
+        count = with_leaves(
+            session,
+            partial(_insert_once, session, batch, bindings, claimant.now_ms),
+            partial(_needs, batch),
+            claimant.pin_ms,
+        )
+    except psycopg.errors.UniqueViolation:  # nothing is written
+        session.committing = False
+        return _start(session, claimant, batch)
+    except Sealed:
+        return np.zeros(len(batch), dtype=np.bool_)
+    won: Bools = np.full(len(batch), count == len(batch))
+    if 0 < count < len(batch):  # the tokens tell which; if that can't be read, it is not known what was won
+        wanted = {**bindings, **bounds("scheduled", batch["scheduled_ms"])}
+        won[[number - 1 for (number,) in session.write(SQL["held_by"], wanted)]] = True
+    return won
+
+
+def _insert_once(session: Session, batch: Rows, bindings: Bindings, now_ms: int) -> int:
+    near, instants, homes = session.near_leaves, batch["scheduled_ms"], homes_of(batch["job_id"])
+    runs = near.relation(session, "runs", int(instants.min()), int(instants.max()), now_ms)
+    jobs = near.relation(session, "jobs", int(homes.min()), int(homes.max()), now_ms)
+    return session.write_count(in_leaves(SQL["claim_once"], ("runs", runs), ("jobs", jobs)), bindings)
 
 
 def _start(session: Session, claimant: Claimant, batch: Rows) -> Bools:

@@ -1,9 +1,10 @@
 """Completions and heartbeats: what the holder of a token may still write.
 
-Plain successes, nearly all there are, take one guarded UPDATE in autocommit. Everything else, and every success
-that met something else, is looked at under locks in a short transaction and decided row by row
-(`domain.completion_decisions`). All statements lock in the order of the ledger's key, so that none waits in a
-circle. An unknown outcome is harmless: the same statement again finds its rows as it wants them, or stale.
+Plain successes, nearly all there are, take one guarded UPDATE in autocommit: of short attempts without looking
+for a lease that has to go with them (`succeed_shortly`). Everything else, and every success that met something
+else, is looked at under locks in a short transaction and decided row by row (`domain.completion_decisions`).
+All statements lock in the order of the ledger's key, so that none waits in a circle. An unknown outcome is
+harmless: the same statement again finds its rows as it wants them, or stale.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,7 +16,7 @@ from tickwheel.adapters.postgresql.arrays import int2s, int4s, int8s, uuids
 from tickwheel.adapters.postgresql.batches import Bindings, bounds, decided, home_of, in_key_order, run_keys
 from tickwheel.adapters.postgresql.leaves import with_leaves
 from tickwheel.adapters.postgresql.session import Session
-from tickwheel.adapters.postgresql.statements import load_statements
+from tickwheel.adapters.postgresql.statements import in_leaves, load_statements
 from tickwheel.domain.claim_decisions import NewTimer
 from tickwheel.domain.columns import TIMER, Bools, CompletionCause, Rows, empty
 from tickwheel.domain.completion_decisions import (
@@ -34,17 +35,23 @@ from tickwheel.domain.run import RunState
 from tickwheel.ports.store import AttemptNote, Completed
 
 SQL: Final = load_statements("complete")
+SHORT_MS: Final = 200
+"""Attempts that took less have hardly ever been renewed. Where one was, its row says so."""
 INSERT_TIMERS: Final = load_statements("claim")["insert_timers"]
 
 
 def complete(
-    session: Session, batch: Rows, notes: Mapping[int, AttemptNote], pin_ms: int | None = None
+    session: Session, batch: Rows, notes: Mapping[int, AttemptNote], pin_ms: int | None = None, now_ms: int = 0
 ) -> Completed:
     """See `Ledger.complete`."""
     applied: Bools = np.zeros(len(batch), dtype=np.bool_)
     order = in_key_order(batch)
     plain = _is_plain(batch, notes)
-    numbers = order[plain[order]]
+    short = plain & (batch["started_ms"] > 0) & (batch["finished_ms"] - batch["started_ms"] < SHORT_MS)
+    numbers = order[short[order]]
+    if len(numbers):
+        applied[numbers] = _succeed_shortly(session, batch[numbers], pin_ms, now_ms)
+    numbers = order[(plain & ~applied)[order]]
     if len(numbers):
         applied[numbers] = _guarded(session, SQL["succeed"], success_bindings(batch[numbers], pin_ms))
     numbers = order[~applied[order]]
@@ -63,6 +70,17 @@ def _is_plain(batch: Rows, notes: Mapping[int, AttemptNote]) -> Bools:
     if notes:
         plain[list(notes)] = False
     return plain
+
+
+def _succeed_shortly(session: Session, batch: Rows, pin_ms: int | None, now_ms: int) -> Bools:
+    """Which rows were written."""
+    bindings, instants = success_bindings(batch, pin_ms), batch["scheduled_ms"]
+    runs = session.near_leaves.relation(session, "runs", int(instants.min()), int(instants.max()), now_ms)
+    count = session.write_count(in_leaves(SQL["succeed_shortly"], ("runs", runs)), bindings)
+    written: Bools = np.full(len(batch), count == len(batch))
+    if 0 < count < len(batch):
+        written[[number - 1 for (number,) in session.rows(SQL["succeeded"], bindings)]] = True
+    return written
 
 
 def _guarded(session: Session, statement: bytes, bindings: Bindings) -> Bools:

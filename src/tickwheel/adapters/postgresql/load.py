@@ -14,10 +14,10 @@ import numpy as np
 from psycopg import sql
 
 from tickwheel.adapters.postgresql.arrays import int4s, timers_from_copy, uuids_of
-from tickwheel.adapters.postgresql.batches import job_keys
+from tickwheel.adapters.postgresql.batches import home_of, job_keys
 from tickwheel.adapters.postgresql.session import Session
 from tickwheel.adapters.postgresql.shard_rows import now_ms as read_clock
-from tickwheel.adapters.postgresql.statements import load_statements
+from tickwheel.adapters.postgresql.statements import in_leaves, load_statements
 from tickwheel.domain.columns import FLAG_RECURRING, Ints, Rows
 from tickwheel.domain.id_columns import shards_of
 from tickwheel.domain.job import JobState
@@ -93,11 +93,16 @@ def _ordered(rows: Rows) -> Rows:
     return rows[order]
 
 
-def load_work(session: Session, job_ids: Sequence[bytes]) -> list[WorkDefinition | None]:
+def load_work(session: Session, job_ids: Sequence[bytes], now_ms: int) -> list[WorkDefinition | None]:
     """In the order given; None where there is no such job."""
     if not job_ids:
         return []
-    found = {row[0].bytes: row[1:] for row in session.rows(SQL["work"], job_keys(list(dict.fromkeys(job_ids))))}
+    wanted = list(dict.fromkeys(job_ids))
+    homes = [home_of(job_id) for job_id in wanted]
+    jobs = session.near_leaves.relation(session, "jobs", min(homes), max(homes), now_ms)
+    found = {
+        row[0].bytes: row[1:] for row in session.rows(in_leaves(SQL["work"], ("jobs", jobs)), job_keys(wanted))
+    }
     recurring = [(job_id, row[3]) for job_id, row in found.items() if row[8] & FLAG_RECURRING]
     taken: dict[bytes, tuple[int, ...]] = {}
     if recurring:

@@ -19,6 +19,7 @@ import psycopg
 from psycopg import sql
 
 from tickwheel.adapters.postgresql.arrays import register
+from tickwheel.adapters.postgresql.near_leaves import NearLeaves
 
 CONNECT_SECONDS: Final = 3
 KEEPALIVES: Final[dict[str, Any]] = {
@@ -46,7 +47,9 @@ WRITER_SETTINGS: Final = (
     b"SET statement_timeout = '4s'",
     b"SET lock_timeout = '4s'",
     b"SET idle_in_transaction_session_timeout = '4s'",
-    b"SET plan_cache_mode = force_custom_plan",  # the bounds of a batch are what prunes the partitions
+    # The bounds of a batch are what prunes the partitions, so a plan for all batches costs far more by the
+    # planner's reckoning, and is not kept; statements that name a leaf get one (`near_leaves`).
+    b"SET plan_cache_mode = auto",
     b"SET max_parallel_workers_per_gather = 0",
     b"SET jit = off",
     b"SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'",
@@ -85,6 +88,7 @@ class Session:
         self.connection = connection
         self.number = next(_numbers)
         self.committing = False
+        self.near_leaves = NearLeaves()
         self._cursor = connection.cursor(binary=True)
 
     def rows(self, statement: bytes, params: Params | None = None) -> list[tuple[Any, ...]]:
@@ -101,6 +105,13 @@ class Session:
         rows = self._cursor.execute(statement, params).fetchall()
         self.committing = False
         return rows
+
+    def write_count(self, statement: bytes, params: Params | None = None) -> int:
+        """The number of rows of a statement that is a transaction of its own and gives none."""
+        self.committing = True
+        count = self._cursor.execute(statement, params).rowcount
+        self.committing = False
+        return count
 
     def copy_out(self, query: sql.Composed | sql.SQL) -> bytes:
         """What a query gives, in COPY's binary form."""

@@ -143,6 +143,9 @@ class PostgresqlStore:
     def _pin_ms(self) -> int | None:
         return None if self._pinned is None else self._pinned.now_ms()
 
+    def _now_ms(self) -> int:
+        return (self._pinned or self._clock).now_ms()
+
     async def insert_jobs(self, jobs: Sequence[NewJob]) -> Sequence[Inserted]:
         """Jobs under idempotency keys are not merged with others: they may have to wait for somebody's key."""
         keyed = any(new.job.idempotency_key is not None for new in jobs)
@@ -194,7 +197,9 @@ class PostgresqlStore:
         return await self._readers.submit(lambda session: runs.broken_chains(session, after, limit))
 
     async def load_work(self, job_ids: Sequence[bytes]) -> Sequence[WorkDefinition | None]:
-        return await self._loads.submit(lambda session: load.load_work(session, job_ids)) if job_ids else []
+        if not job_ids:
+            return []
+        return await self._loads.submit(lambda session: load.load_work(session, job_ids, self._now_ms()))
 
     async def acquire(self, worker: str) -> Ints:
         epochs = await self._claims.submit(lambda session: shard_rows.acquire(session, worker), writes=True)
@@ -205,15 +210,12 @@ class PostgresqlStore:
         """`now_ms` is not looked at: the server's clock decides what is due (D6)."""
         if not len(batch):
             return empty(CLAIMED)
-        incarnation = self._incarnation
-        return await self._claims.submit(
-            lambda session: claim.claim(session, claim.Claimant(incarnation, self._pin_ms(), lease_ms), batch),
-            writes=True,
-        )
+        claimant = claim.Claimant(self._incarnation, self._pin_ms(), lease_ms, self._now_ms())
+        return await self._claims.submit(lambda session: claim.claim(session, claimant, batch), writes=True)
 
     async def complete(self, batch: Rows, notes: Mapping[int, AttemptNote]) -> Completed:
         return await self._completions.submit(
-            lambda session: complete.complete(session, batch, notes, self._pin_ms()), writes=True
+            lambda session: complete.complete(session, batch, notes, self._pin_ms(), self._now_ms()), writes=True
         )
 
     async def renew(self, batch: Rows) -> Bools:

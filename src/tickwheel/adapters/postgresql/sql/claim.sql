@@ -1,3 +1,44 @@
+-- name: claim_once
+-- plan: lookups
+-- First claims of one-off runs that may simply start: half the price of `claim_first`, because nothing is kept on the
+-- way and a row that is there already fails the whole (nobody has claimed it, but for a takeover or an answer that
+-- was lost). A transaction of its own; what it won is counted.
+--
+-- Its locks and guards are those of `claim_first`.
+WITH me AS MATERIALIZED (
+  SELECT number FROM tickwheel.nodes WHERE incarnation = %(me)s AND NOT deposed FOR SHARE
+), clock AS MATERIALIZED (
+  SELECT coalesce(%(pin)s::int8, tickwheel.clock_ms()) AS now_ms
+)
+INSERT INTO {runs} (shard, scheduled_ms, job_id, state, fence, attempt, last, lane, listed, worker, due_ms, timer_gen,
+                    armed_ms, claimed_ms, lease_ms)
+SELECT x.shard, x.scheduled_ms, x.job_id, 2, x.fence, 1 - x.last, x.last = 1, j.lane, false, me.number, x.due_ms, x.gen,
+       j.updated_ms, clock.now_ms, %(lease)s::int8
+  FROM me CROSS JOIN clock
+ CROSS JOIN unnest(%(shard)s::int2[], %(scheduled)s::int8[], %(id)s::uuid[], %(home)s::int4[], %(due)s::int8[],
+                   %(gen)s::int4[], %(fence)s::int8[], %(last)s::int2[])
+         AS x (shard, scheduled_ms, job_id, home, due_ms, gen, fence, last)
+  JOIN tickwheel.shards AS s ON s.shard = x.shard AND s.epoch = x.fence >> 32 AND s.owner = me.number
+ CROSS JOIN LATERAL (
+   SELECT lane, updated_ms FROM {jobs} AS j
+    WHERE j.home = x.home AND j.job_id = x.job_id {prunes jobs: AND j.home = ANY (%(homes)s::int4[])}
+      AND j.state = 0 AND j.version = x.gen AND j.flags & 4 = 0
+      FOR SHARE
+ ) AS j
+ WHERE x.due_ms <= clock.now_ms
+
+-- name: held_by
+-- Which of these runs are in flight under these very tokens.
+SELECT x.n FROM unnest(%(shard)s::int2[], %(scheduled)s::int8[], %(id)s::uuid[], %(fence)s::int8[]) WITH ORDINALITY
+               AS x (shard, scheduled_ms, job_id, fence, n)
+ CROSS JOIN LATERAL (
+   SELECT FROM tickwheel.runs AS r
+    WHERE r.shard = x.shard AND r.scheduled_ms = x.scheduled_ms AND r.job_id = x.job_id AND r.fence = x.fence
+      AND r.state IN (1, 2, 3)
+      AND r.scheduled_ms BETWEEN %(scheduled_min)s::int8 AND %(scheduled_max)s::int8
+   OFFSET 0
+ ) AS r
+
 -- name: claim_first
 -- First claims of runs that may simply start: one statement, a transaction of its own. It tells how many it won and,
 -- if that is not all, which.

@@ -1,3 +1,31 @@
+-- name: succeed_shortly
+-- plan: lookups
+-- Plain successes of attempts that were never renewed, so that no lease has to go; guarded by token and state (F6),
+-- and a HOT update each, because nothing written is in an index. What was written is counted.
+UPDATE {runs} AS r
+   SET state = 4, attempt = r.attempt + (r.last AND r.state <> 3)::int4, lost_count = x.lost_count,
+       started_ms = coalesce(nullif(x.started_ms, 0), r.started_ms),
+       finished_ms = coalesce(nullif(x.finished_ms, 0), %(pin)s::int8, tickwheel.clock_ms()), lease_ms = NULL,
+       http_status = x.http_status, error = NULL
+  FROM unnest(%(shard)s::int2[], %(scheduled)s::int8[], %(id)s::uuid[], %(fence)s::int8[], %(lost)s::int4[],
+              %(started)s::int8[], %(finished)s::int8[], %(http)s::int2[])
+       AS x (shard, scheduled_ms, job_id, fence, lost_count, started_ms, finished_ms, http_status)
+ WHERE r.shard = x.shard AND r.scheduled_ms = x.scheduled_ms AND r.job_id = x.job_id AND r.fence = x.fence
+   AND r.state IN (1, 2, 3) AND r.beat_ms IS NULL
+   {prunes runs: AND r.scheduled_ms BETWEEN %(scheduled_min)s::int8 AND %(scheduled_max)s::int8}
+
+-- name: succeeded
+-- Which of these runs have ended well under these very tokens: a token has one outcome, whoever asks.
+SELECT x.n FROM unnest(%(shard)s::int2[], %(scheduled)s::int8[], %(id)s::uuid[], %(fence)s::int8[]) WITH ORDINALITY
+               AS x (shard, scheduled_ms, job_id, fence, n)
+ CROSS JOIN LATERAL (
+   SELECT FROM tickwheel.runs AS r
+    WHERE r.shard = x.shard AND r.scheduled_ms = x.scheduled_ms AND r.job_id = x.job_id AND r.fence = x.fence
+      AND r.state = 4
+      AND r.scheduled_ms BETWEEN %(scheduled_min)s::int8 AND %(scheduled_max)s::int8
+   OFFSET 0
+ ) AS r
+
 -- name: succeed
 -- plan: lookups
 -- Plain successes: guarded by token and state (F6), and a HOT update each, because nothing written is in an index.

@@ -31,11 +31,12 @@ SELECT due_ms, job_id, scheduled_ms, gen, flags, NULL FROM tickwheel.timers
  WHERE xid = ANY ({in_progress}::xid8[]) AND due_ms < {until_ms} AND shard = ANY ({shards}::int2[])
 
 -- name: work
+-- plan: lookups
 SELECT j.* FROM unnest(%(homes)s::int4[], %(ids)s::uuid[]) AS x (home, job_id)
  CROSS JOIN LATERAL (
    SELECT job_id, tenant_id, name, state, version, spec, payload, idempotency_key, effective_ms, flags
-     FROM tickwheel.jobs AS j
-    WHERE j.home = x.home AND j.job_id = x.job_id AND j.home = ANY (%(home_set)s::int4[])
+     FROM {jobs} AS j
+    WHERE j.home = x.home AND j.job_id = x.job_id {prunes jobs: AND j.home = ANY (%(home_set)s::int4[])}
    OFFSET 0
  ) AS j
 
