@@ -14,7 +14,7 @@ from tickwheel.wiring.schema import (
     sqlite_path,
 )
 from tickwheel.wiring.shared_store import is_shared
-from tickwheel.wiring.stores import open_store, shown_store, store_url
+from tickwheel.wiring.stores import open_any_store, open_store, shown_store, store_url
 from tickwheel.wiring.system import system_clock, system_randomness
 from tickwheel.wiring.unlimited import start_with_unlimited_credits
 
@@ -31,6 +31,7 @@ __all__ = [
     "inspect_shared_store",
     "is_shared",
     "migrate_shared_store",
+    "open_any_store",
     "open_node",
     "open_store",
     "pending_steps",

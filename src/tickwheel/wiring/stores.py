@@ -10,6 +10,7 @@ from tickwheel.ports.audit import Audited
 from tickwheel.ports.clock import Clock
 from tickwheel.ports.store import Store
 from tickwheel.wiring.schema import pending_steps, sqlite_path
+from tickwheel.wiring.shared_store import is_shared, open_shared_store
 
 
 class AuditedStore(Store, Audited, Protocol):
@@ -24,6 +25,14 @@ def store_url(settings: Settings) -> str:
 def shown_store(settings: Settings) -> str:
     """The same for people and logs, without a password."""
     return redacted(store_url(settings))
+
+
+async def open_any_store(url: str, clock: Clock) -> AuditedStore:
+    """Any store, shared ones too, for a process that does not join a cluster: benchmarks and tools."""
+    if not is_shared(url):
+        return await open_store(url, clock)
+    store, _ = await open_shared_store(Settings(store=url), clock)
+    return store
 
 
 async def open_store(url: str, clock: Clock, *, auto_migrate: bool = True) -> AuditedStore:

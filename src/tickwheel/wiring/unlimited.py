@@ -3,8 +3,9 @@
 import os
 from collections.abc import Callable
 
-from tickwheel.adapters.system import SystemClock, SystemRandomness
+from tickwheel.adapters.system import SystemRandomness
 from tickwheel.adapters.telemetry.fanout import Fanout
+from tickwheel.ports.clock import Clock
 from tickwheel.ports.executor import Executor, Report
 from tickwheel.ports.store import Store
 from tickwheel.services.ownership.holdings import Holdings
@@ -12,7 +13,7 @@ from tickwheel.services.scheduler import Scheduler, SchedulerSettings
 
 
 async def start_with_unlimited_credits(
-    store: Store, clock: SystemClock, build_executor: Callable[[Report], Executor], *, slots: int
+    store: Store, clock: Clock, build_executor: Callable[[Report], Executor], *, slots: int
 ) -> Scheduler:
     """A firing side whose executor takes all, for measuring what comes before it. Starts at once."""
     worker = f"bench-{os.getpid()}"

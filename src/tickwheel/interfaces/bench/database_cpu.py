@@ -1,0 +1,61 @@
+"""CPU time of a PostgreSQL server that runs on this machine: all its processes, the ended ones too."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+_TICKS_PER_S: Final = os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 100
+_PARENT: Final = 1
+_TIMES: Final = slice(11, 15)  # utime, stime, and the same of children that were waited for
+
+
+class DatabaseCpu:
+    """`used_ms` tells what the server has used; always 0 where it can't be seen (SQLite, another machine)."""
+
+    def __init__(self, store: str) -> None:
+        self._server = _server_pid(store) if store.startswith(("postgresql:", "postgres:")) else 0
+
+    @property
+    def seen(self) -> bool:
+        """Whether the server is here."""
+        return self._server != 0
+
+    def used_ms(self) -> int:
+        """Of the server and everything that it started."""
+        if not self._server:
+            return 0
+        ticks = 0
+        for pid, fields in _processes():
+            if self._server in (pid, int(fields[_PARENT])):
+                ticks += sum(map(int, fields[_TIMES]))
+        return ticks * 1000 // _TICKS_PER_S
+
+
+def _server_pid(store: str) -> int:
+    """The process that started the backend that answers us; 0 when that is not to be seen from here."""
+    import psycopg
+
+    with psycopg.connect(store, autocommit=True) as connection:
+        row = connection.execute("SELECT pg_backend_pid()").fetchone()
+        backend = int(row[0]) if row else 0
+        try:
+            fields = _fields(backend)
+            name = Path(f"/proc/{backend}/comm").read_text()
+        except OSError:
+            return 0
+    return int(fields[_PARENT]) if name.startswith("postgres") else 0
+
+
+def _processes() -> Iterator[tuple[int, list[str]]]:
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                yield int(entry.name), _fields(int(entry.name))
+            except OSError:  # it has ended
+                continue
+
+
+def _fields(pid: int) -> list[str]:
+    """What follows the name in /proc/PID/stat: state, parent, ..."""
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
