@@ -10,6 +10,7 @@ with it and shrinks it. `long` also searches thirty times as far.
 
 import asyncio
 import inspect
+import os
 from collections.abc import Callable, Coroutine, Generator, Iterator
 from typing import Any
 
@@ -19,6 +20,7 @@ from hypothesis import HealthCheck, Phase, settings
 from tickwheel.testing.idle_loop import IdleLoop, until_idle
 
 from .servers.etcd import NoEtcd, stop_shared_etcd
+from .servers.memory import memory_folder
 from .servers.postgresql import PostgresServer
 from .servers.postgresql_binaries import NoPostgres
 from .servers.postgresql_databases import blank_database, shared_server, stop_shared_server
@@ -32,6 +34,8 @@ settings.register_profile(
 )
 settings.register_profile("long", _PATIENT, max_examples=3_000)
 settings.load_profile("quick")
+if memory_folder() and not os.environ.get("TICKWHEEL_LONG"):  # the long forms write more than fits in memory
+    os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(memory_folder()))  # where `tmp_path` is made
 
 
 @pytest.fixture

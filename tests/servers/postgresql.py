@@ -54,13 +54,20 @@ class PostgresServer:
     """One server with a data folder of its own, which `close` removes.
 
     `durable` switches fsync on (off: the operating system keeps what a *killed* server wrote, all the same).
+    `parent` is where the data folder is made, the folder for temporary files unless told otherwise.
     """
 
-    def __init__(self, *, durable: bool = False, settings: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        durable: bool = False,
+        settings: Mapping[str, str] | None = None,
+        parent: Path | None = None,
+    ) -> None:
         self.bin = find_binaries()
         self.durable = durable
         self.settings = dict(settings or {})
-        self.folder = Path(tempfile.mkdtemp(prefix="tw-pg-"))
+        self.folder = Path(tempfile.mkdtemp(prefix="tw-pg-", dir=parent))
         self.folder.chmod(0o755)
         if _AS_ROOT:
             shutil.chown(self.folder, "postgres", "postgres")

@@ -1,13 +1,15 @@
 """Databases for tests: one server per test process, started when first asked for, one database per test.
 
 A database with Tickwheel's tables is copied from a template that is made once, which is a good deal quicker than
-making the tables again.
+making the tables again. Nobody breaks this server, so it need not survive anything: its files are in memory where
+there is room, and no page goes to the log twice.
 """
 
 import atexit
 from collections.abc import Callable
 from functools import cache
 from itertools import count
+from typing import Final
 
 import psycopg
 from psycopg import sql
@@ -17,8 +19,10 @@ from tickwheel.adapters.postgresql.partitions import make_window
 from tickwheel.domain.ids import DAY_MS
 from tickwheel.testing.virtual_clock import START_MS
 
+from .memory import memory_folder
 from .postgresql import PostgresServer
 
+_FLEETING: Final = {"full_page_writes": "off", "max_wal_size": "128MB"}
 _numbers = count(1)
 _templates: dict[str, str] = {}
 
@@ -26,7 +30,7 @@ _templates: dict[str, str] = {}
 @cache
 def shared_server() -> PostgresServer:
     """The server of this process; raises `NoPostgres`. Tests that break a server start their own."""
-    server = PostgresServer().__enter__()
+    server = PostgresServer(settings=_FLEETING, parent=memory_folder()).__enter__()
     atexit.register(server.close)
     return server
 

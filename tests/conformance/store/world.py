@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from msgspec.structs import replace
+from tests.servers.memory import memory_folder
 
 from tickwheel.adapters.memory import MemoryStore
 from tickwheel.domain.columns import CLAIM, COMPLETION, ClaimAction, ClaimVerdict, CompletionCause, OverlapCode
@@ -48,7 +49,7 @@ class World:
 
     def __init__(self, adapter: str) -> None:
         self.runner = asyncio.Runner(loop_factory=IdleLoop)
-        self.directory = tempfile.TemporaryDirectory()
+        self.directory = tempfile.TemporaryDirectory(dir=memory_folder())
         self.clock = VirtualClock()
         self.backend = BACKENDS[adapter](Path(self.directory.name), self.clock)
         self.arena = Arena(self.backend, self.clock)
