@@ -136,6 +136,8 @@ class ShardStore(Protocol):
     async def store_pairs(self, incarnation: str, pairs: Sequence[HeldPair]) -> Sequence[int]:
         """Store pairs; gives the shards whose pair was refused because epoch or owner is another now.
 
-        An older pair may overwrite a newer one: what counts is that each is true.
+        An older pair may overwrite a newer one: what counts is that each is true. Raises `FeedSessionLost`, with
+        nothing stored, when one of the snapshots was read in a session that is gone: after a crash of the store
+        ids are given out again, and whoever went on from such a pair would take them for seen.
         """
         ...

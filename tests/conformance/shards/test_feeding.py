@@ -125,6 +125,23 @@ async def test_a_pair_under_an_old_epoch_is_refused(processes: Processes) -> Non
     assert not await process.store_pair(3, 1_000, process.prev)
 
 
+async def test_a_pair_whose_snapshot_was_read_in_a_lost_session_is_not_stored(processes: Processes) -> None:
+    """B5: after a crash its ids are given out again, so it would hide what is inserted under them."""
+    process = await processes.start("a")
+    await process.take(3)
+    await process.look()
+    stored = process.prev
+    assert await process.store_pair(3, 0, stored)
+    await processes.jobs.insert(processes.jobs.one_off(shard=3))
+    await process.feed(3)
+    await processes.cluster.cut(process.store)
+    with pytest.raises(FeedSessionLost):
+        await process.store_pair(3, 1_000, process.prev)
+    [taken] = await process.take(3)
+    assert taken.pair is not None
+    assert (taken.pair.ack_ms, taken.pair.snapshot.text) == (0, stored.text)
+
+
 async def test_the_feed_says_when_its_session_is_lost(processes: Processes) -> None:
     """B5: ids of transactions may be given out again after a crash; only a stored snapshot is good then."""
     process = await processes.start("a")

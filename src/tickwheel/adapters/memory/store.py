@@ -183,6 +183,8 @@ class MemoryStore:
         return Fed(rows, await self.take_snapshot())
 
     async def store_pairs(self, incarnation: str, pairs: Sequence[HeldPair]) -> Sequence[int]:
+        if any(held.pair.snapshot.session not in (STORED, self._session) for held in pairs):
+            raise FeedSessionLost
         with self._tables.transaction():  # its own id is above any that these snapshots name: B5
             return self._ownership.store_pairs(incarnation, pairs)
 

@@ -10,7 +10,7 @@ from tickwheel.adapters.postgresql.session import Session
 from tickwheel.adapters.postgresql.statements import load_statements
 from tickwheel.domain.columns import Ints
 from tickwheel.domain.ids import SHARD_COUNT
-from tickwheel.ports.shards import HeldPair, Pair, ShardState, Snapshot, Taken
+from tickwheel.ports.shards import STORED, FeedSessionLost, HeldPair, Pair, ShardState, Snapshot, Taken
 
 SQL: Final = load_statements("shards")
 
@@ -60,7 +60,9 @@ def release(session: Session, incarnation: str, held: Mapping[int, int]) -> None
 
 
 def store_pairs(session: Session, incarnation: str, pairs: Sequence[HeldPair]) -> list[int]:
-    """See `ShardStore.store_pairs`."""
+    """See `ShardStore.store_pairs`; in the session of the feed."""
+    if any(held.pair.snapshot.session not in (STORED, session.number) for held in pairs):
+        raise FeedSessionLost("the session that read a snapshot is gone")
     bindings = {
         **_held(incarnation, {held.shard: held.epoch for held in pairs}),
         "acks": int8s([held.pair.ack_ms for held in pairs]),

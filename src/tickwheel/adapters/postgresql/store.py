@@ -310,7 +310,7 @@ class PostgresqlStore:
     async def store_pairs(self, incarnation: str, pairs: Sequence[HeldPair]) -> Sequence[int]:
         if not pairs:
             return []
-        return await self._claims.submit(
+        return await self._feed.submit(  # the very session that read the snapshots: it has outlived no crash (B5)
             lambda session: shard_rows.store_pairs(session, incarnation, pairs), writes=True
         )
 

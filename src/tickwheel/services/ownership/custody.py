@@ -11,7 +11,7 @@ from typing import Literal
 
 from tickwheel.domain.errors import OutcomeUnknown, StoreUnavailable
 from tickwheel.ports.events import EventSink, ShardsLeft, ShardsTaken
-from tickwheel.ports.shards import HeldPair, ShardState, ShardStore, Taken
+from tickwheel.ports.shards import FeedSessionLost, HeldPair, ShardState, ShardStore, Taken
 from tickwheel.services.ownership.holdings import Holdings
 from tickwheel.services.ownership.intake import Intake
 
@@ -24,7 +24,8 @@ class Custody:
 
     def held(self) -> dict[int, int]:
         """Shard -> epoch."""
-        return {shard: int(self._holdings.epochs[shard]) for shard in self._holdings.shards()}
+        epochs = self._holdings.epochs.tolist()
+        return {shard: epochs[shard] for shard in self._holdings.shards()}
 
     async def take(self, me: str, seen: Mapping[int, int], states: Sequence[ShardState]) -> int:
         """Take those that are still as they were seen; gives how many are ours now."""
@@ -69,7 +70,8 @@ class Custody:
     async def _store_pairs(self, me: str, leaving: Mapping[int, int]) -> None:
         pairs = self._intake.pairs(list(leaving))
         held_pairs = [HeldPair(shard, leaving[shard], pair) for shard, pair in pairs.items() if shard in leaving]
-        with suppress(StoreUnavailable, OutcomeUnknown):  # the stored one is as true: the next owner reads more
+        # the stored one is as true: the next owner reads more
+        with suppress(StoreUnavailable, OutcomeUnknown, FeedSessionLost):
             await self._store.store_pairs(me, held_pairs)
 
     def _forget(self, shards: Sequence[int], cause: Literal["handed_over", "lost"]) -> None:

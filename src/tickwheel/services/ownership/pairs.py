@@ -2,13 +2,15 @@
 
 The snapshot is the one of the last poll whose rows are all armed, never that of now: what became visible between
 the two would be known to nobody after a crash. A pair that is stored late, or over a newer one, is as true as
-ever.
+ever, but only in the session that read its snapshot. Example: a poll sees that transaction 497 has ended, rolled
+back; the database crashes before anything later commits, and gives 497 out again. Stored after that crash, the
+snapshot of before it would tell the next owner that it knows what the new 497 inserts.
 """
 
 from typing import Final
 
 from tickwheel.ports.clock import Clock
-from tickwheel.ports.shards import HeldPair, ShardStore
+from tickwheel.ports.shards import FeedSessionLost, HeldPair, ShardStore
 from tickwheel.services.ownership.groups import Groups
 from tickwheel.services.ownership.holdings import Holdings
 from tickwheel.services.ownership.intake import Intake, OwnershipSide
@@ -37,7 +39,10 @@ class Pairs:
         held = [HeldPair(shard, int(self._holdings.epochs[shard]), pair) for shard, pair in pairs.items()]
         if not held:
             return
-        refused = set(await self._shards.store_pairs(ownership.incarnation, held))
+        try:
+            refused = set(await self._shards.store_pairs(ownership.incarnation, held))
+        except FeedSessionLost:
+            return  # the next poll finds out, and goes on from what is stored
         for one in held:
             if one.shard not in refused and int(self._holdings.epochs[one.shard]) == one.epoch:
                 self._groups.stored[one.shard] = one.pair

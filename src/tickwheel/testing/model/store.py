@@ -224,9 +224,7 @@ class ModelStore:
         return Fed(fed.rows, await self.take_snapshot())
 
     def _feed(self, prev: Snapshot, shards: Sequence[int], until_ms: int) -> Fed:
-        lost = prev.session not in (STORED, self._connection.session)
-        if lost and self._rules.hold("B5"):
-            raise FeedSessionLost
+        self._check_session(prev)
         rows = loading.feed(self._tables, prev.text, shards, until_ms)
         if not self._rules.hold("A4"):
             own = {key for xid in self._own for key in self._tables.timers_by_xid.get(xid, ())}
@@ -235,9 +233,17 @@ class ModelStore:
         return Fed(rows, self._snapshot())
 
     async def store_pairs(self, incarnation: str, pairs: Sequence[HeldPair]) -> Sequence[int]:
-        return await self._write(
-            "store_pairs", lambda _, at_ms: self._owners.store_pairs(incarnation, pairs), look=_nothing
-        )
+        def apply(_: None, at_ms: int) -> Sequence[int]:
+            for held in pairs:
+                self._check_session(held.pair.snapshot)
+            return self._owners.store_pairs(incarnation, pairs)
+
+        return await self._write("store_pairs", apply, look=_nothing)
+
+    def _check_session(self, snapshot: Snapshot) -> None:
+        lost = snapshot.session not in (STORED, self._connection.session)
+        if lost and self._rules.hold("B5"):
+            raise FeedSessionLost
 
     # The rest
 
