@@ -22,13 +22,14 @@ SELECT t.due_ms, t.job_id, t.scheduled_ms, t.gen, t.flags
 
 -- name: feed
 -- What the snapshot before had not seen and this statement sees; its own snapshot in the first row (B3).
+-- (`shard + 0`: from PostgreSQL 17 on the planner would take the primary key for a list of shards, and read the day.)
 SELECT 0::int8, '00000000-0000-0000-0000-000000000000'::uuid, 0::int8, 0, 0::int2, pg_current_snapshot()::text
  UNION ALL
 SELECT due_ms, job_id, scheduled_ms, gen, flags, NULL FROM tickwheel.timers
- WHERE xid >= {xmax}::xid8 AND due_ms < {until_ms} AND shard = ANY ({shards}::int2[])
+ WHERE xid >= {xmax}::xid8 AND due_ms < {until_ms} AND shard + 0 = ANY ({shards}::int4[])
  UNION ALL
 SELECT due_ms, job_id, scheduled_ms, gen, flags, NULL FROM tickwheel.timers
- WHERE xid = ANY ({in_progress}::xid8[]) AND due_ms < {until_ms} AND shard = ANY ({shards}::int2[])
+ WHERE xid = ANY ({in_progress}::xid8[]) AND due_ms < {until_ms} AND shard + 0 = ANY ({shards}::int4[])
 
 -- name: work
 -- plan: lookups
