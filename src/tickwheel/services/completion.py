@@ -61,7 +61,7 @@ class Completions:
 
     def rows(self) -> Rows:
         """All ends that are not committed yet, as COMPLETION rows."""
-        return np.concatenate([self._under_way, *self._rows]) if self._rows else self._under_way
+        return _joined([self._under_way, *self._rows]) if self._rows else self._under_way
 
     def add(self, rows: Rows, notes: dict[int, AttemptNote], works: list[Work | None]) -> None:
         """Queue COMPLETION rows; `notes` by row number within `rows`. Loop thread only."""
@@ -88,7 +88,7 @@ class Completions:
 
     def _take(self) -> tuple[Rows, dict[int, AttemptNote], list[Work | None]]:
         self._more.clear()
-        taken = np.concatenate(self._rows) if self._rows else empty(COMPLETION)
+        taken = empty(COMPLETION) if not self._rows else _joined(self._rows)
         notes, works = self._notes, self._works
         self._rows, self._notes, self._works = [], {}, []
         self._count = 0
@@ -137,3 +137,7 @@ class Completions:
                 self._events.emit(LoopFailed(loop="completion", error=str(error), retry_in_ms=pause_ms))
                 await self._clock.sleep_ms(pause_ms)
                 pause_ms = min(LONGEST_PAUSE_MS, pause_ms * 2)
+
+
+def _joined(parts: list[Rows]) -> Rows:
+    return parts[0] if len(parts) == 1 else np.concatenate(parts)

@@ -37,6 +37,9 @@ class Tokens:
         """One new token per job id (`V16` array) of held shards, rising in batch order within each shard."""
         self._follow()
         shards = shards_of(job_ids)
+        if len(shards) == 1:
+            self._drawn[shards] += 1
+            return (self._epochs[shards] << FENCE_SEQUENCE_BITS) | self._drawn[shards]
         order = np.argsort(shards, kind="stable")
         grouped = shards[order]
         starts = np.flatnonzero(np.r_[True, grouped[1:] != grouped[:-1]])

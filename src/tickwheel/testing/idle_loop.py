@@ -25,11 +25,13 @@ class IdleLoop(asyncio.SelectorEventLoop):
 
     _ready: deque[asyncio.Handle]  # these are asyncio's own, which its stubs don't tell
     _scheduled: list[asyncio.TimerHandle]
+    _debug: bool
+    _closed: bool
 
     def __init__(self, grace_ms: int = 0) -> None:
         self._idle_selector = _IdleSelector(grace_ms)
         super().__init__(self._idle_selector)
-        self._own_file_count = len(self._idle_selector.get_map())  # the pipe that wakes the loop
+        self._own_file_count = self._idle_selector.file_count  # the pipe that wakes the loop
         self._has_grace = grace_ms > 0
 
     def when_idle(self, callback: Callable[[], None]) -> None:
@@ -39,7 +41,7 @@ class IdleLoop(asyncio.SelectorEventLoop):
     def call_soon(  # type: ignore[override]  # mypy 1 takes no *args: Any for a tuple of type variables
         self, callback: Callable[..., object], *args: Any, context: Context | None = None
     ) -> asyncio.Handle:
-        if self.get_debug() or self.is_closed():
+        if self._debug or self._closed:
             return super().call_soon(callback, *args, context=context)
         handle = _Handle(callback, args, self, context)
         self._ready.append(handle)
@@ -47,8 +49,9 @@ class IdleLoop(asyncio.SelectorEventLoop):
 
     def _run_once(self) -> None:
         """One turn of the loop: everything that is ready now, or else whoever waits for idleness."""
-        ready, waiting = self._ready, self._idle_selector.waiting
-        if self._scheduled or self._has_grace or not (ready or waiting) or self._has_other_files():
+        ready, selector = self._ready, self._idle_selector
+        waiting, has_files = selector.waiting, selector.file_count > self._own_file_count
+        if self._scheduled or self._has_grace or has_files or not (ready or waiting):
             super()._run_once()  # type: ignore[misc]  # asyncio's own, which its stubs don't tell
             return
         if not ready:
@@ -57,9 +60,6 @@ class IdleLoop(asyncio.SelectorEventLoop):
             handle = ready.popleft()
             if not handle._cancelled:
                 handle._run()
-
-    def _has_other_files(self) -> bool:
-        return len(self._idle_selector.get_map()) > self._own_file_count
 
 
 class _Handle(asyncio.Handle):
@@ -85,6 +85,17 @@ class _IdleSelector(selectors.DefaultSelector):
         super().__init__()
         self.waiting: deque[Callable[[], None]] = deque()
         self._grace_s = grace_ms / 1000
+        self.file_count = 0
+
+    def register(self, fileobj: Any, events: int, data: Any = None) -> selectors.SelectorKey:
+        key = super().register(fileobj, events, data)
+        self.file_count += 1
+        return key
+
+    def unregister(self, fileobj: Any) -> selectors.SelectorKey:
+        key = super().unregister(fileobj)
+        self.file_count -= 1
+        return key
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
         if timeout is not None and timeout <= 0:

@@ -39,7 +39,7 @@ class VirtualClock:
         if length_ms <= 0:
             await _yield_once()
             return
-        woken = asyncio.get_running_loop().create_future()
+        woken: asyncio.Future[None] = asyncio.Future()
         heapq.heappush(self._sleepers, (self._now_ms + length_ms, next(self._numbers), woken))
         self._plan_jump()
         await woken

@@ -34,13 +34,14 @@ class Connection:
         try:
             fate = await self._arrive(verb)
             value = read()
-            await self._clock.sleep_ms(self._weather.way_ms(verb))
+            await self._travel(verb)
             if fate is not Fate.FINE or not self._is_connected():
                 self._lose_session()
                 raise StoreUnavailable(f"the answer to {verb} was lost")
             return value
         finally:
-            await self._process.pass_gate()
+            if self._process.is_stopped:
+                await self._process.pass_gate()
 
     async def write(
         self,
@@ -60,13 +61,14 @@ class Connection:
                 wishes=wishes, open_ms=min(open_ms, limit_ms), aborts=aborts, look=look, apply=apply
             )
             answer = await self._follow(transaction, open_ms)
-            await self._clock.sleep_ms(self._weather.way_ms(verb))
+            await self._travel(verb)
             if fate is Fate.ANSWER_LOST or not self._is_connected():
                 self._lose_session()
                 raise OutcomeUnknown(f"the answer to {verb} was lost")
             return answer
         finally:
-            await self._process.pass_gate()
+            if self._process.is_stopped:
+                await self._process.pass_gate()
 
     async def _follow(self, transaction: Coroutine[Any, Any, T], open_ms: int) -> T:
         if not open_ms:
@@ -94,6 +96,12 @@ class Connection:
             self._lose_session()
             raise StoreUnavailable(f"{verb} was refused")
         return fate
+
+    async def _travel(self, verb: str) -> None:
+        """The way back. (A call lets others go first in any case, so an answer that is quick need not.)"""
+        way_ms = self._weather.way_ms(verb)
+        if way_ms:
+            await self._clock.sleep_ms(way_ms)
 
     def _is_connected(self) -> bool:
         return self._process.reaches_store and self._crash_count == self._database.crash_count
