@@ -1,4 +1,4 @@
-"""Inserts new jobs with their first timers: one statement for a batch of any size.
+"""Inserts new jobs with their first timers: one statement for a batch of any size, or COPY for many plain ones.
 
 An idempotency key is decided at the first insert that carries it, also within a batch. A key that another
 transaction is inserting right now is waited for, a bounded time: then `KeyInFlight`. A job whose id is stored
@@ -6,12 +6,14 @@ already was sent again because its answer was lost: it counts as a replay.
 """
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Final, NamedTuple
 
 import psycopg
 
 from tickwheel.adapters.postgresql.arrays import byteas, int2s, int4s, int8s, texts, uuids_of
 from tickwheel.adapters.postgresql.batches import NONE, Bindings, home_of
+from tickwheel.adapters.postgresql.copy_in import COPY_JOBS_FROM, copy_jobs, is_plain
 from tickwheel.adapters.postgresql.leaves import Needs, with_leaves
 from tickwheel.adapters.postgresql.session import Session
 from tickwheel.adapters.postgresql.statements import load_statements
@@ -36,6 +38,15 @@ class _KeyHolder(NamedTuple):
 
 def insert_jobs(session: Session, jobs: Sequence[NewJob], pin_ms: int | None = None) -> list[Inserted]:
     """One answer per job, in order."""
+    if len(jobs) >= COPY_JOBS_FROM and all(map(is_plain, jobs)):
+        try:
+            with_leaves(
+                session, partial(copy_jobs, session, jobs, pin_ms), partial(_needs, session, jobs, pin_ms), pin_ms
+            )
+        except psycopg.errors.UniqueViolation:  # nothing is written
+            session.committing = False
+        else:
+            return [_created(new) for new in jobs]
     first_of = _first_of_keys(jobs)
     fresh = [number for number, new in enumerate(jobs) if first_of.get(_key(new), number) == number]
     fresh = list({jobs[number].job.job_id: number for number in reversed(fresh)}.values())[::-1]
@@ -122,10 +133,15 @@ def _first_of_keys(jobs: Sequence[NewJob]) -> dict[_Key | None, int]:
     return first
 
 
-def _answer(new: NewJob, written: set[bytes], holders: dict[_Key, _KeyHolder], sent: bool) -> Inserted:
+def _created(new: NewJob) -> Inserted:
     next_ms = None if new.timer is None else new.timer.due_ms
+    return Inserted(InsertStatus.CREATED, new.job.job_id, next_ms, new.job.created_ms)
+
+
+def _answer(new: NewJob, written: set[bytes], holders: dict[_Key, _KeyHolder], sent: bool) -> Inserted:
     if sent and new.job.job_id in written:
-        return Inserted(InsertStatus.CREATED, new.job.job_id, next_ms, new.job.created_ms)
+        return _created(new)
+    next_ms = None if new.timer is None else new.timer.due_ms
     key = _key(new)
     holder = None if key is None else holders.get(key)
     if holder is None:  # the id is stored already

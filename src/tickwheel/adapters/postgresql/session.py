@@ -119,6 +119,11 @@ class Session:
         with self.connection.cursor().copy(statement) as copy:
             return b"".join(copy)
 
+    def copy_in(self, statement: bytes, data: bytes) -> None:
+        """Send rows in COPY's binary form, in a transaction."""
+        with self._cursor.copy(statement) as copy:
+            copy.write(data)
+
     @contextmanager
     def transaction(self) -> Iterator[None]:
         """BEGIN to COMMIT; ROLLBACK when the block raises."""
