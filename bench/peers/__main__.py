@@ -21,7 +21,7 @@ from typing import Final, TypeVar
 
 from bench.peers.catalogue import PEERS, WORKLOADS, Peer, Runtime, find_peer
 from bench.peers.install import InstallFailed, Toolchain, default_cache
-from bench.peers.process import StepFailed
+from bench.peers.process import StepFailed, StepSkipped
 from bench.peers.report import Outcome, render, write_section
 from bench.peers.servers import Servers, redis_version
 from bench.peers.step import QUICK, Sizes, Step, sizes_from
@@ -87,7 +87,7 @@ def run_step(step: Step, peer: Peer, workload: str, number: int) -> Outcome:
     try:
         return Outcome(peer.name, workload, number, step.run(peer, workload))
     except StepFailed as error:
-        return Outcome(peer.name, workload, number, {}, str(error))
+        return Outcome(peer.name, workload, number, {}, str(error), isinstance(error, StepSkipped))
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -125,7 +125,7 @@ def main(arguments: Sequence[str]) -> int:
     print(section)
     if options.write and not options.quick:
         write_section(options.write, section)
-    return 1 if any(outcome.problem for outcome in outcomes) else 0
+    return 1 if any(outcome.problem and not outcome.skipped for outcome in outcomes) else 0
 
 
 def _runtimes(tools: Toolchain, peers: Sequence[Peer]) -> dict[str, str]:

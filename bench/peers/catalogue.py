@@ -177,9 +177,9 @@ PEERS: Final = (
         workers=2,
         settings={"pool": "solo", "concurrency": 1, "prefetch": 256},
         share=10,
-        lead=2,
-        said="2 workers with the solo pool, `worker_prefetch_multiplier` 256, `task_acks_late`, `task_ignore_result`; it has"
-        " no call for a batch",
+        lead=3,
+        said="2 workers with the solo pool, `worker_prefetch_multiplier` 256, `task_acks_late`, `task_ignore_result`;"
+        " it has no call for a batch",
     ),
 )
 

@@ -23,6 +23,10 @@ class StepFailed(Exception):
     """There is no figure, and why."""
 
 
+class StepSkipped(StepFailed):
+    """It can't be done yet, which is nobody's fault."""
+
+
 def run_program(
     command: list[str],
     *,

@@ -45,6 +45,7 @@ class Outcome:
     round: int
     figures: Figures
     problem: str = ""
+    skipped: bool = False
 
 
 Medians = dict[tuple[str, str, str], float]

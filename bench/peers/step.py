@@ -12,7 +12,7 @@ from bench.peers.calls import check_calls, lateness, read_calls
 from bench.peers.catalogue import Peer, Runtime
 from bench.peers.cpu import trees_cpu_s
 from bench.peers.install import Toolchain
-from bench.peers.process import StepFailed, run_program
+from bench.peers.process import StepFailed, StepSkipped, run_program
 from bench.peers.servers import Servers, Store
 
 Figures = dict[str, float]
@@ -99,7 +99,7 @@ class Step:
         command = TICKWHEEL_COMMANDS[workload]
         program = [sys.executable, "-m", "tickwheel", "bench"]
         if subprocess.run([*program, command, "--help"], capture_output=True, check=False).returncode:
-            raise StepFailed(f"there is no `tickwheel bench {command}`")
+            raise StepSkipped(f"there is no `tickwheel bench {command}`")
         sizes = ["--jobs", str(jobs)]
         if workload == "steady":
             sizes = ["--rate", str(self._sizes.rate), "--seconds", str(self._sizes.seconds)]
