@@ -178,8 +178,8 @@ PEERS: Final = (
         settings={"pool": "solo", "concurrency": 1, "prefetch": 256},
         share=10,
         lead=3,
-        said="2 workers with the solo pool, `worker_prefetch_multiplier` 256, `task_acks_late`, `task_ignore_result`;"
-        " it has no call for a batch",
+        said="2 workers with the solo pool, `worker_prefetch_multiplier` 256, `task_acks_late`,"
+        " `task_ignore_result`; it has no call for a batch",
     ),
 )
 
