@@ -10,6 +10,7 @@ from tickwheel.domain.columns import CLAIM, COMPLETION, ClaimVerdict, empty
 from tickwheel.domain.errors import BadCursor
 from tickwheel.domain.ids import shard_of
 from tickwheel.domain.run import RunState, SkipReason, fencing_token
+from tickwheel.ports import job_lists
 from tickwheel.ports.cursors import read_cursor, write_cursor
 from tickwheel.ports.store import Change, FirstTimer, JobOrder, JobQuery, JobView, LedgerWrite, NewJob
 from tickwheel.testing.virtual_clock import VirtualClock
@@ -53,7 +54,7 @@ async def test_pages_neither_repeat_nor_hide_a_job_while_others_come(store: Sqli
 async def test_a_filter_that_matches_little_gives_short_pages_but_misses_nothing(
     store: SqliteStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lists, "BUDGET", 40)
+    monkeypatch.setattr(job_lists, "BUDGET", 40)
     monkeypatch.setattr(lists, "CHUNK", 10)
     await store.insert_jobs([one_off(n, lane=n % 100 == 7) for n in range(300)])
     names, pages = await walk(store, JobQuery(tenant_id="default", limit=50, lane=1))  # type: ignore[arg-type]
@@ -89,10 +90,10 @@ async def test_foreign_cursors_are_refused(store: SqliteStore, text: str) -> Non
 
 
 def test_cursors_hold_what_was_put_in() -> None:
-    text = write_cursor("due", 1 << 60, b"\x00\xff")
-    assert read_cursor("due", text, (int, bytes)) == [1 << 60, b"\x00\xff"]
+    text = write_cursor("due", 1 << 60, bytes(14) + b"\x00\xff")
+    assert read_cursor("due", text, (int, bytes)) == [1 << 60, bytes(14) + b"\x00\xff"]
     with pytest.raises(BadCursor):
-        read_cursor("due", write_cursor("due", 1 << 63, b""), (int, bytes))
+        read_cursor("due", write_cursor("due", 1 << 63, bytes(16)), (int, bytes))
 
 
 async def finish(store: SqliteStore, new: NewJob, due_ms: int, gen: int) -> None:
@@ -144,7 +145,7 @@ async def test_totals_are_counters_that_survive_a_restart(store: SqliteStore, fo
 async def test_long_payloads_make_short_pages(
     store: SqliteStore, monkeypatch: pytest.MonkeyPatch, order: JobOrder
 ) -> None:
-    monkeypatch.setattr(lists, "PAGE_BYTES", 10_000)
+    monkeypatch.setattr(job_lists, "PAGE_BYTES", 10_000)
     long = '"' + "x" * 4_000 + '"'
     too_long = '"' + "x" * 20_000 + '"'
     await store.insert_jobs([one_off(n, payload=too_long if n == 4 else long) for n in range(9)])
