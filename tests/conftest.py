@@ -34,7 +34,7 @@ settings.register_profile(
 )
 settings.register_profile("long", _PATIENT, max_examples=3_000)
 settings.load_profile("quick")
-if memory_folder() and not os.environ.get("TICKWHEEL_LONG"):  # the long forms write more than fits in memory
+if memory_folder() and not os.environ.get("TESTS_LONG"):  # the long forms write more than fits in memory
     os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(memory_folder()))  # where `tmp_path` is made
 
 
