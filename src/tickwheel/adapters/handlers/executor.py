@@ -8,12 +8,13 @@ true, and its result counts when it returns, late or not; the ledger refuses it 
 import asyncio
 import math
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
 from typing import Any, Final
 
 import msgspec
 
+from tickwheel.adapters.handlers.coroutines import Coroutines
 from tickwheel.adapters.handlers.registry import Fail, HandlerContext, Handlers, Registered, Retry, Snooze
 from tickwheel.adapters.handlers.threads import WorkerThreads
 from tickwheel.domain.outcome import OK, Outcome, OutcomeClass, clip_text
@@ -28,12 +29,12 @@ _DECODE: Final = msgspec.json.Decoder().decode
 class _Attempt:
     """One call in progress."""
 
-    __slots__ = ("begun", "context", "deadline_s", "future", "timed_out", "withdrawn", "work")
+    __slots__ = ("begun", "context", "deadline_s", "handler", "task", "timed_out", "withdrawn", "work")
 
-    def __init__(self, work: Work) -> None:
-        self.work = work
+    def __init__(self, work: Work, handler: Registered | None) -> None:
+        self.work, self.handler = work, handler
         self.context = HandlerContext(work)
-        self.future: asyncio.Task[None] | None = None
+        self.task: asyncio.Task[None] | None = None  # of a coroutine that has begun
         self.deadline_s = math.inf  # on the loop's clock; coroutines only
         self.timed_out = self.begun = self.withdrawn = False
 
@@ -45,6 +46,7 @@ class HandlerExecutor:
         self._handlers, self._report, self._clock = handlers, report, clock
         self._loop = asyncio.get_running_loop()
         self._threads = WorkerThreads(thread_limit, self._wake)
+        self._coroutines = Coroutines(loop=self._loop, begin=self._begin_coroutine, end=self._end_coroutine)
         self._attempts: dict[int, _Attempt] = {}
         self._slots: list[int] = []
         self._outcomes: list[Outcome] = []
@@ -58,14 +60,14 @@ class HandlerExecutor:
         if works:
             self._all_ended.clear()
         for work in works:
-            attempt = self._attempts[work.slot] = _Attempt(work)
             registered = self._handlers.get(work.target.name)
+            attempt = self._attempts[work.slot] = _Attempt(work, registered)
             if self._closing:
                 self._end(attempt, UNSTARTED)
             elif registered is None:
                 self._end(attempt, _no_such_handler(work.target.name, self._handlers))
             elif registered.is_async:
-                self._start_coroutine(attempt, registered)
+                self._coroutines.submit(attempt)
             else:
                 self._threads.submit(partial(self._call_plain, attempt, registered))
 
@@ -96,31 +98,37 @@ class HandlerExecutor:
         limit.cancel()
         await asyncio.gather(ended, limit, return_exceptions=True)
 
-    def _start_coroutine(self, attempt: _Attempt, registered: Registered) -> None:
-        if attempt.work.target.timeout_ms:
-            attempt.deadline_s = self._loop.time() + attempt.work.target.timeout_ms / 1000
+    def _begin_coroutine(self, attempt: _Attempt, task: "asyncio.Task[None]") -> Coroutine[Any, Any, Any] | None:
+        if attempt.withdrawn or attempt.handler is None:
+            return None
+        attempt.begun, attempt.task = True, task
+        timeout_ms = attempt.work.target.timeout_ms
+        if timeout_ms:
+            attempt.deadline_s = self._loop.time() + timeout_ms / 1000
             if not self._watching:
                 self._watching = True
                 self._loop.call_later(DEADLINE_CHECK_S, self._watch_deadlines)
-        attempt.future = self._loop.create_task(self._call_async(attempt, registered))
-
-    async def _call_async(self, attempt: _Attempt, registered: Registered) -> None:
-        attempt.begun = True
         try:
-            await registered.function(*_arguments(attempt, registered))
-            outcome = OK
-        except asyncio.CancelledError:
-            outcome = _interrupted(attempt)
-        except BaseException as error:  # also SystemExit: a handler must not be able to end the process
-            outcome = _outcome_of(error)
-        self._end(attempt, outcome)
+            coroutine: Coroutine[Any, Any, Any] = attempt.handler.function(*_arguments(attempt, attempt.handler))
+        except BaseException as error:  # a payload that can't be decoded, an argument that is missing
+            self._end_coroutine(attempt, error)
+            return None
+        return coroutine
+
+    def _end_coroutine(self, attempt: _Attempt, error: BaseException | None) -> None:
+        if error is None:
+            self._end(attempt, OK)
+        elif isinstance(error, asyncio.CancelledError):
+            self._end(attempt, _interrupted(attempt))
+        else:  # also SystemExit: a handler must not be able to end the process
+            self._end(attempt, _outcome_of(error))
 
     def _interrupt(self, attempt: _Attempt) -> None:
         attempt.context.cancelled = True
         if self._withdraw(attempt):
             self._end(attempt, _interrupted(attempt))
-        elif attempt.future is not None:
-            attempt.future.cancel()
+        elif attempt.task is not None:
+            attempt.task.cancel()
 
     def _withdraw(self, attempt: _Attempt) -> bool:
         """Keep an attempt that has not begun from beginning; False if it has."""
@@ -128,8 +136,6 @@ class HandlerExecutor:
             if attempt.begun:
                 return False
             attempt.withdrawn = True
-        if attempt.future is not None:
-            attempt.future.cancel()  # before its first step: the coroutine never runs
         return True
 
     def _watch_deadlines(self) -> None:
