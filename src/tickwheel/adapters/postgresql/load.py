@@ -7,8 +7,8 @@ shard 1 gave dues 1 2 3 4 (there may be more), shard 2 gave 2 9: the piece is 1 
 read whole.
 """
 
-from collections.abc import Sequence
-from typing import Any, Final
+from collections.abc import Mapping, Sequence
+from typing import Final
 
 import numpy as np
 from psycopg import sql
@@ -28,6 +28,7 @@ TIMERS: Final = sql.SQL(SQL["timers"].decode())
 ALL: Final = 1 << 62
 _SPARE: Final = 16
 _GROWTH: Final = 4
+_STATES: Final = {int(state): state for state in JobState}
 
 
 def load_timers(
@@ -97,34 +98,27 @@ def load_work(session: Session, job_ids: Sequence[bytes], now_ms: int) -> list[W
     """In the order given; None where there is no such job."""
     if not job_ids:
         return []
-    wanted = list(dict.fromkeys(job_ids))
-    homes = [home_of(job_id) for job_id in wanted]
+    homes = [home_of(job_id) for job_id in job_ids]
     jobs = session.near_leaves.relation(session, "jobs", min(homes), max(homes), now_ms)
-    found = {
-        row[0].bytes: row[1:] for row in session.rows(in_leaves(SQL["work"], ("jobs", jobs)), job_keys(wanted))
-    }
-    recurring = [(job_id, row[3]) for job_id, row in found.items() if row[8] & FLAG_RECURRING]
-    taken: dict[bytes, tuple[int, ...]] = {}
-    if recurring:
-        bindings = {
-            "ids": uuids_of([job_id for job_id, _ in recurring]),
-            "versions": int4s([version for _, version in recurring]),
-        }
-        taken = {job_id.bytes: tuple(instants) for job_id, instants in session.rows(SQL["taken"], bindings)}
-    works = {job_id: _work(row, taken.get(job_id, ())) for job_id, row in found.items()}
-    return [works.get(job_id) for job_id in job_ids]
+    rows = session.rows(in_leaves(SQL["work"], ("jobs", jobs)), job_keys(job_ids))
+    recurring = {job_ids[row[0] - 1]: row[4] for row in rows if row[9] & FLAG_RECURRING}
+    taken = _taken(session, recurring) if recurring else {}
+    works: list[WorkDefinition | None] = [None] * len(job_ids)
+    for number, tenant_id, name, state, version, spec, payload, idempotency_key, effective_ms, _ in rows:
+        works[number - 1] = WorkDefinition(
+            tenant_id,
+            name,
+            _STATES[state],
+            version,
+            spec.encode(),
+            payload,
+            idempotency_key,
+            effective_ms,
+            taken.get(job_ids[number - 1], ()) if taken else (),
+        )
+    return works
 
 
-def _work(row: Sequence[Any], taken_ms: tuple[int, ...]) -> WorkDefinition:
-    tenant_id, name, state, version, spec, payload, idempotency_key, effective_ms, _ = row
-    return WorkDefinition(
-        tenant_id=tenant_id,
-        name=name,
-        state=JobState(state),
-        version=version,
-        spec=spec.encode(),
-        payload=payload,
-        idempotency_key=idempotency_key,
-        effective_ms=effective_ms,
-        taken_ms=taken_ms,
-    )
+def _taken(session: Session, versions: Mapping[bytes, int]) -> dict[bytes, tuple[int, ...]]:
+    bindings = {"ids": uuids_of(list(versions)), "versions": int4s(list(versions.values()))}
+    return {job_id.bytes: tuple(instants) for job_id, instants in session.rows(SQL["taken"], bindings)}

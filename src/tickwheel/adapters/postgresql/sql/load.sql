@@ -33,10 +33,9 @@ SELECT due_ms, job_id, scheduled_ms, gen, flags, NULL FROM tickwheel.timers
 
 -- name: work
 -- plan: lookups
-SELECT j.* FROM unnest(%(homes)s::int4[], %(ids)s::uuid[]) AS x (home, job_id)
+SELECT x.n, j.* FROM unnest(%(homes)s::int4[], %(ids)s::uuid[]) WITH ORDINALITY AS x (home, job_id, n)
  CROSS JOIN LATERAL (
-   SELECT job_id, tenant_id, name, state, version, spec, payload, idempotency_key, effective_ms, flags
-     FROM {jobs} AS j
+   SELECT tenant_id, name, state, version, spec, payload, idempotency_key, effective_ms, flags FROM {jobs} AS j
     WHERE j.home = x.home AND j.job_id = x.job_id {prunes jobs: AND j.home = ANY (%(home_set)s::int4[])}
    OFFSET 0
  ) AS j
