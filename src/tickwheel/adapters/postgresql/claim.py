@@ -137,8 +137,8 @@ def _start_once(session: Session, claimant: Claimant, batch: Rows) -> Bools:
 
 def _insert_once(session: Session, batch: Rows, bindings: Bindings, now_ms: int) -> int:
     near, instants, homes = session.near_leaves, batch["scheduled_ms"], homes_of(batch["job_id"])
-    runs = near.relation(session, "runs", int(instants.min()), int(instants.max()), now_ms)
-    jobs = near.relation(session, "jobs", int(homes.min()), int(homes.max()), now_ms)
+    runs = near.relation("runs", int(instants.min()), int(instants.max()), now_ms)
+    jobs = near.relation("jobs", int(homes.min()), int(homes.max()), now_ms)
     return session.write_count(in_leaves(SQL["claim_once"], ("runs", runs), ("jobs", jobs)), bindings)
 
 

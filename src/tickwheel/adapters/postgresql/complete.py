@@ -75,7 +75,7 @@ def _is_plain(batch: Rows, notes: Mapping[int, AttemptNote]) -> Bools:
 def _succeed_shortly(session: Session, batch: Rows, pin_ms: int | None, now_ms: int) -> Bools:
     """Which rows were written."""
     bindings, instants = success_bindings(batch, pin_ms), batch["scheduled_ms"]
-    runs = session.near_leaves.relation(session, "runs", int(instants.min()), int(instants.max()), now_ms)
+    runs = session.near_leaves.relation("runs", int(instants.min()), int(instants.max()), now_ms)
     count = session.write_count(in_leaves(SQL["succeed_shortly"], ("runs", runs)), bindings)
     written: Bools = np.full(len(batch), count == len(batch))
     if 0 < count < len(batch):

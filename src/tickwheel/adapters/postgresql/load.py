@@ -99,7 +99,7 @@ def load_work(session: Session, job_ids: Sequence[bytes], now_ms: int) -> list[W
     if not job_ids:
         return []
     homes = [home_of(job_id) for job_id in job_ids]
-    jobs = session.near_leaves.relation(session, "jobs", min(homes), max(homes), now_ms)
+    jobs = session.near_leaves.relation("jobs", min(homes), max(homes), now_ms)
     rows = session.rows(in_leaves(SQL["work"], ("jobs", jobs)), job_keys(job_ids))
     recurring = {job_ids[row[0] - 1]: row[4] for row in rows if row[9] & FLAG_RECURRING}
     taken = _taken(session, recurring) if recurring else {}

@@ -10,13 +10,10 @@ after their end, and what is known here is at most half a minute old: no leaf th
 """
 
 from bisect import bisect_right
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from tickwheel.adapters.postgresql.partitions import RECURRING_HOME, SCHEMA, Leaf, list_leaves
+from tickwheel.adapters.postgresql.partitions import RECURRING_HOME, SCHEMA, Connection, Leaf, list_leaves
 from tickwheel.domain.ids import DAY_MS
-
-if TYPE_CHECKING:
-    from tickwheel.adapters.postgresql.session import Session
 
 TABLES: Final = ("jobs", "runs")
 FRESH_MS: Final = 30_000
@@ -29,23 +26,24 @@ _LAST: Final = 1 << 63
 class NearLeaves:
     """What one session knows of the leaves."""
 
-    def __init__(self) -> None:
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
         self._leaves: dict[str, list[Leaf]] = {}
         self._read_ms: int | None = None
 
-    def relation(self, session: "Session", table: str, low: int, high: int, now_ms: int) -> str:
+    def relation(self, table: str, low: int, high: int, now_ms: int) -> str:
         """The leaf that `low` and `high` (instants; homes for jobs) lie in, else the table, with the schema."""
         age_ms = FRESH_MS if self._read_ms is None else abs(now_ms - self._read_ms)
         if age_ms >= FRESH_MS:
-            self._read(session, now_ms)
+            self._read(now_ms)
         leaf = self._find(table, low, high, now_ms)
         if leaf is None and RETRY_MS <= age_ms < FRESH_MS:
-            self._read(session, now_ms)
+            self._read(now_ms)
             leaf = self._find(table, low, high, now_ms)
         return f"{SCHEMA}.{table if leaf is None else leaf}"
 
-    def _read(self, session: "Session", now_ms: int) -> None:
-        self._leaves = {table: list_leaves(session.connection, table) for table in TABLES}
+    def _read(self, now_ms: int) -> None:
+        self._leaves = {table: list_leaves(self._connection, table) for table in TABLES}
         self._read_ms = now_ms
 
     def _find(self, table: str, low: int, high: int, now_ms: int) -> str | None:

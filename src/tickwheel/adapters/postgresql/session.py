@@ -88,7 +88,7 @@ class Session:
         self.connection = connection
         self.number = next(_numbers)
         self.committing = False
-        self.near_leaves = NearLeaves()
+        self.near_leaves = NearLeaves(connection)
         self._cursor = connection.cursor(binary=True)
 
     def rows(self, statement: bytes, params: Params | None = None) -> list[tuple[Any, ...]]:
