@@ -140,7 +140,7 @@ def test_after_a_crash_of_the_server_the_stored_pair_finds_every_timer() -> None
         [taken] = shard_rows.take(owner, "a", {3: 0})
         reader = connect(url, FEED)
         stored = take_snapshot(reader)
-        assert shard_rows.store_pairs(owner, "a", [HeldPair(3, taken.epoch, Pair(now_ms, stored))]) == []
+        assert shard_rows.store_pairs(reader, "a", [HeldPair(3, taken.epoch, Pair(now_ms, stored))]) == []
         burnt = psycopg.connect(url)  # an open transaction draws ids that leave nothing durable
         burnt.execute("SELECT pg_current_xact_id()")
         prev = take_snapshot(reader)

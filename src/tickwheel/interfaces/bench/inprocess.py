@@ -1,11 +1,10 @@
 """Benchmarks of the firing side alone, in this process: due timers to claims, claims to completions."""
 
 from collections.abc import Callable, Sequence
-from typing import Protocol
 
 from tickwheel.config import Settings
 from tickwheel.domain.job import Target, TargetType
-from tickwheel.interfaces.bench.database_cpu import DatabaseCpu
+from tickwheel.interfaces.bench.cpu import Cpu
 from tickwheel.interfaces.bench.outcome import BenchFailed, Figures, rounded
 from tickwheel.interfaces.bench.progress import Progress
 from tickwheel.interfaces.bench.workloads import handler_target, preload
@@ -25,12 +24,6 @@ LIMIT_S = 600
 OVERDUE_MS = 5_000
 
 
-class CpuClock(Protocol):
-    """Tells what this process has used."""
-
-    def cpu_ms(self) -> int: ...
-
-
 class Sink:
     """An executor that takes everything and never ends: what is measured is the way up to it."""
 
@@ -45,23 +38,6 @@ class Sink:
 
     async def aclose(self, grace_ms: int) -> None:
         """Nothing to wait for."""
-
-
-class Cpu:
-    """What a stretch of work costs here and in the database, from the moment that this is made."""
-
-    def __init__(self, store_url: str, machine: CpuClock) -> None:
-        self._machine, self._database = machine, DatabaseCpu(store_url)
-        self._began_ms, self._database_began_ms = machine.cpu_ms(), self._database.used_ms()
-
-    def figures(self, count: int) -> Figures:
-        """Per 1,000 of `count`, the database's part apart where it can be seen."""
-        own_ms = self._machine.cpu_ms() - self._began_ms
-        database_ms = self._database.used_ms() - self._database_began_ms
-        figures: Figures = {"cpu_s_per_1k": round((own_ms + database_ms) / count, 4)}
-        if self._database.seen:
-            figures["database_cpu_s_per_1k"] = round(database_ms / count, 4)
-        return figures
 
 
 async def store_jobs(store_url: str, due_ms: Sequence[int], target: Target, bar: Progress) -> float:
@@ -97,16 +73,14 @@ async def throughput(store_url: str, count: int, bar: Progress) -> Figures:
     preloaded_per_s = await store_jobs(store_url, _overdue(count), handler_target("noop"), bar)
     settings = Settings(store=store_url, app="tickwheel.interfaces.bench.recording:handlers", log_level="warning")
     node = await open_node(settings)
-    cpu = Cpu(store_url, node.machine)
+    cpu = Cpu(store_url, node.machine.cpu_ms)
     began_ms = node.clock.monotonic_ms()
     await node.start()
     await _until(lambda: node.metrics.ended_count, count, node.clock, bar)
     took_ms = node.clock.monotonic_ms() - began_ms
     cpu_figures = cpu.figures(count)
     succeeded = node.metrics.state_count("SUCCEEDED")
-    left = (
-        0 if is_shared(store_url) else (await node.store.counts()).waiting
-    )
+    left = 0 if is_shared(store_url) else (await node.store.counts()).waiting
     await node.stop()
     if succeeded != count or left:
         raise BenchFailed(f"{succeeded} of {count} runs succeeded and {left} timers are left")
@@ -125,7 +99,7 @@ async def trigger(store_url: str, count: int, bar: Progress) -> Figures:
     clock = system_clock()
     store = await open_any_store(store_url, clock)
     sink = Sink()
-    cpu = Cpu(store_url, clock)
+    cpu = Cpu(store_url, clock.cpu_ms)
     began_ms = clock.monotonic_ms()
     scheduler = await start_with_unlimited_credits(store, clock, lambda report: sink, slots=count * 2)
     await _until(lambda: sink.taken, count, clock, bar)

@@ -1,17 +1,21 @@
 """Benchmarks through the front door: a server in its own process, jobs over HTTP, times noted by its handlers."""
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from uuid import uuid4
 
+import msgspec
 import numpy as np
 
 from tickwheel.domain.columns import Ints
+from tickwheel.interfaces.bench.cpu import Cpu, process_ms
 from tickwheel.interfaces.bench.outcome import BenchFailed, Figures, lateness_figures, rounded
-from tickwheel.interfaces.bench.poster import handler_jobs, post_all
+from tickwheel.interfaces.bench.poster import handler_job, handler_jobs, post_all
 from tickwheel.interfaces.bench.progress import Progress
 from tickwheel.interfaces.bench.server import BenchServer, wait_until_quiet
-from tickwheel.interfaces.bench.workloads import PAYLOAD
+from tickwheel.interfaces.bench.singles import post_singles
+from tickwheel.interfaces.bench.workloads import PAYLOAD, sized_payload
 from tickwheel.wiring import system_clock
 
 HOUR_MS = 3_600_000
@@ -21,26 +25,50 @@ LEAD_MS = 2_000
 """Jobs are created this long before they are due."""
 
 
-def ingest(store: str, folder: Path, *, jobs: int, batch: int, bar: Progress) -> Figures:
-    """Batches over HTTP, each one durable commit, due in an hour."""
+def ingest(
+    store: str, folder: Path, *, jobs: int, batch: int, payload_bytes: int, keys: bool, bar: Progress
+) -> Figures:
+    """Batches over HTTP, each one durable commit, due in an hour; with `keys` each job has an idempotency key."""
     clock = system_clock()
-    due_ms = clock.now_ms() + HOUR_MS
-    body = handler_jobs("noop", [due_ms] * batch, PAYLOAD)
+    due_ms, payload = [clock.now_ms() + HOUR_MS] * batch, sized_payload(payload_bytes)
+
+    def bodies(count: int) -> Iterable[bytes]:
+        if not keys:
+            return [handler_jobs("noop", due_ms, payload)] * count
+        return (handler_jobs("noop", due_ms, payload, keys=f"{uuid4()}") for _ in range(count))
+
     with BenchServer(store, folder) as server:
-        post_all(server.port, [body], connections=1, on_sent=lambda count: None)
-        began_ms = clock.monotonic_ms()
-        created = post_all(server.port, [body] * (jobs // batch), connections=CONNECTIONS, on_sent=bar.update)
-        took_ms = clock.monotonic_ms() - began_ms
+        post_all(server.port, bodies(1), connections=1, on_sent=lambda count: None)
+        cpu, began_ms = Cpu(store, lambda: process_ms(server.pid)), clock.monotonic_ms()
+        created = post_all(server.port, bodies(jobs // batch), connections=CONNECTIONS, on_sent=bar.update)
+        took_ms, cpu_figures = clock.monotonic_ms() - began_ms, cpu.figures(max(1, created))
     if created != jobs // batch * batch:
         raise BenchFailed(f"{created} of {jobs} jobs were created")
-    return {"jobs": created, "batch": batch, "jobs_per_s": rounded(created / took_ms * 1000)}
+    return {"jobs": created, "batch": batch, "jobs_per_s": rounded(created / took_ms * 1000), **cpu_figures}
 
 
-def lateness(store: str, folder: Path, *, rate: int, seconds: int, bar: Progress) -> Figures:
-    """A steady rate of jobs, each created two seconds before it is due."""
+def ingest_single(store: str, folder: Path, *, jobs: int, connections: int, bar: Progress) -> Figures:
+    """One job per request, each a durable commit of its own, from many connections that wait for their answers."""
+    clock = system_clock()
+    body = msgspec.json.encode(handler_job("noop", clock.now_ms() + HOUR_MS, PAYLOAD))
+    with BenchServer(store, folder) as server:
+        post_singles(server.port, body, jobs=connections, connections=connections, on_sent=lambda count: None)
+        cpu, began_ms = Cpu(store, lambda: process_ms(server.pid)), clock.monotonic_ms()
+        created = post_singles(server.port, body, jobs=jobs, connections=connections, on_sent=bar.update)
+        took_ms, cpu_figures = clock.monotonic_ms() - began_ms, cpu.figures(jobs)
+    if created != jobs:
+        raise BenchFailed(f"{created} of {jobs} jobs were created")
+    rate = rounded(created / took_ms * 1000)
+    return {"jobs": created, "connections": connections, "jobs_per_s": rate, **cpu_figures}
+
+
+def lateness(store: str, folder: Path, *, rate: int, seconds: int, bar: Progress, connections: int = 1) -> Figures:
+    """A steady rate of jobs, each created two seconds before it is due, to the commit of its completion."""
     clock = system_clock()
     with BenchServer(store, folder) as server:
         first_ms = clock.now_ms() + LEAD_MS + 500
+
+        cpu = Cpu(store, lambda: process_ms(server.pid))
 
         def bodies() -> Iterator[bytes]:
             waited = threading.Event()
@@ -50,17 +78,20 @@ def lateness(store: str, folder: Path, *, rate: int, seconds: int, bar: Progress
                 waited.wait(max(0, from_ms - LEAD_MS - clock.now_ms()) / 1000)
                 yield handler_jobs("record", due, PAYLOAD)
 
-        created = post_all(server.port, bodies(), connections=1, on_sent=bar.update)
-        _wait(lambda: clock.now_ms() > first_ms + seconds * 1000 + LEAD_MS)
+        created = post_all(server.port, bodies(), connections=connections, on_sent=bar.update)
+        _wait(lambda: clock.now_ms() > first_ms + seconds * 1000)
+        wait_until_quiet(server.port)
+        took_ms, cpu_figures = clock.now_ms() - first_ms, cpu.figures(max(1, created))
     lateness_ms = _lateness(server, created)
-    return {"jobs": created, "rate": rate, **lateness_figures(lateness_ms)}
+    per_s = rounded(created / took_ms * 1000)
+    return {"jobs": created, "rate": rate, "runs_per_s": per_s, **lateness_figures(lateness_ms), **cpu_figures}
 
 
 def burst(store: str, folder: Path, *, jobs: int, bar: Progress) -> Figures:
     """Many jobs due in the same instant, created well before it."""
     clock, batch = system_clock(), min(jobs, 2_000)
     with BenchServer(store, folder) as server:
-        due_ms = clock.now_ms() + 5_000 + jobs // 5
+        due_ms = clock.now_ms() + 15_000 + jobs // 5
         body = handler_jobs("record", [due_ms] * batch, PAYLOAD)
         created = post_all(server.port, [body] * (jobs // batch), connections=CONNECTIONS, on_sent=bar.update)
         if clock.now_ms() > due_ms - 1_000:

@@ -53,20 +53,24 @@ def _post(connection: http.client.HTTPConnection, body: bytes) -> int:
     return answer.count(b'"job_id"')
 
 
-def handler_jobs(name: str, due_ms: Iterable[int], payload: str) -> bytes:
-    """A batch of one-off jobs for a handler, as JSON."""
-    raw = msgspec.Raw(payload.encode())
+def handler_jobs(name: str, due_ms: Iterable[int], payload: str, *, keys: str = "") -> bytes:
+    """A batch of one-off jobs for a handler, as JSON; `keys` begins their idempotency keys ("": none)."""
     return msgspec.json.encode(
         [
-            {
-                "schedule_type": "ONE_OFF",
-                "run_at_epoch_ms": due,
-                "target": {"type": "HANDLER", "name": name},
-                "payload": raw,
-            }
-            for due in due_ms
+            {**handler_job(name, due, payload), **({"idempotency_key": f"{keys}-{number}"} if keys else {})}
+            for number, due in enumerate(due_ms)
         ]
     )
+
+
+def handler_job(name: str, due_ms: int, payload: str) -> dict[str, object]:
+    """A one-off job for a handler."""
+    return {
+        "schedule_type": "ONE_OFF",
+        "run_at_epoch_ms": due_ms,
+        "target": {"type": "HANDLER", "name": name},
+        "payload": msgspec.Raw(payload.encode()),
+    }
 
 
 def webhook_jobs(endpoint: str, due_ms: Iterable[int], payload: str) -> bytes:

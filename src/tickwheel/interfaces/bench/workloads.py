@@ -12,6 +12,11 @@ PAYLOAD = '{"order_id":"ord-8812","note":"' + "x" * 160 + '"}'
 INSERT_JOBS = 5_000
 
 
+def sized_payload(size_bytes: int) -> str:
+    """A payload of about that size."""
+    return PAYLOAD if size_bytes <= len(PAYLOAD) else '{"note":"' + "x" * (size_bytes - 11) + '"}'
+
+
 def handler_target(name: str) -> Target:
     """One of the handlers in `recording`."""
     return Target(type=TargetType.HANDLER, name=name)

@@ -85,12 +85,48 @@ def bench() -> None:
 @bench.command()
 @_count("jobs", 200_000, "How many to create.")
 @_count("batch", 1_000, "Jobs per request.")
+@_count("payload-bytes", 200, "Length of each payload.")
+@click.option("--keys", is_flag=True, help="Give each job an idempotency key.")
 @_common
-def ingest(options: Options, jobs: int, batch: int) -> None:
+def ingest(options: Options, jobs: int, batch: int, payload_bytes: int, keys: bool) -> None:
     """Create jobs over HTTP in batches, each one durable commit."""
     jobs, batch = (200, 100) if options.smoke else (jobs, batch)
     options.run(
-        "ingest", jobs, lambda url, folder, bar: overhttp.ingest(url, folder, jobs=jobs, batch=batch, bar=bar)
+        "ingest",
+        jobs,
+        lambda url, folder, bar: overhttp.ingest(
+            url, folder, jobs=jobs, batch=batch, payload_bytes=payload_bytes, keys=keys, bar=bar
+        ),
+    )
+
+
+@bench.command(name="ingest-single")
+@_count("jobs", 20_000, "How many to create.")
+@_count("connections", 64, "Requests under way at a time.")
+@_common
+def ingest_single(options: Options, jobs: int, connections: int) -> None:
+    """Create jobs over HTTP one by one, each one durable commit."""
+    jobs, connections = (200, 8) if options.smoke else (jobs, connections)
+    options.run(
+        "ingest-single",
+        jobs,
+        lambda url, folder, bar: overhttp.ingest_single(url, folder, jobs=jobs, connections=connections, bar=bar),
+    )
+
+
+@bench.command()
+@_count("rate", 20_000, "Jobs per second.")
+@_count("seconds", 30, "For how long.")
+@_common
+def pipeline(options: Options, rate: int, seconds: int) -> None:
+    """The whole way at a high rate: create over HTTP, fire on time, call, commit."""
+    rate, seconds = (100, 1) if options.smoke else (rate, seconds)
+    options.run(
+        "pipeline",
+        rate * seconds,
+        lambda url, folder, bar: overhttp.lateness(
+            url, folder, rate=rate, seconds=seconds, bar=bar, connections=overhttp.CONNECTIONS
+        ),
     )
 
 

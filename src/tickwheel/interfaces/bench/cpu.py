@@ -1,16 +1,44 @@
-"""CPU time of a PostgreSQL server that runs on this machine: all its processes, the ended ones too."""
+"""CPU time of what is measured: this process or a server's, and PostgreSQL where it runs on this machine."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
 
+from tickwheel.interfaces.bench.outcome import Figures
+
 _TICKS_PER_S: Final = os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 100
 _PARENT: Final = 1
-_TIMES: Final = slice(11, 15)  # utime, stime, and the same of children that were waited for
+_OWN_TIMES: Final = slice(11, 13)  # utime, stime
+_TIMES: Final = slice(11, 15)  # and the same of children that were waited for
 
 
-class DatabaseCpu:
+class Cpu:
+    """What a stretch of work costs, from the moment that this is made; `own_ms` tells what we have used."""
+
+    def __init__(self, store_url: str, own_ms: Callable[[], int]) -> None:
+        self._own_ms, self._database = own_ms, _Database(store_url)
+        self._began_ms, self._database_began_ms = own_ms(), self._database.used_ms()
+
+    def figures(self, count: int) -> Figures:
+        """Per 1,000 of `count`, the database's part apart where it can be seen."""
+        own_ms = self._own_ms() - self._began_ms
+        database_ms = self._database.used_ms() - self._database_began_ms
+        figures: Figures = {"cpu_s_per_1k": round((own_ms + database_ms) / count, 4)}
+        if self._database.seen:
+            figures["database_cpu_s_per_1k"] = round(database_ms / count, 4)
+        return figures
+
+
+def process_ms(pid: int) -> int:
+    """What a running process has used, in ms; 0 where that can't be seen."""
+    try:
+        return sum(map(int, _fields(pid)[_OWN_TIMES])) * 1000 // _TICKS_PER_S
+    except OSError:
+        return 0
+
+
+class _Database:
     """`used_ms` tells what the server has used; always 0 where it can't be seen (SQLite, another machine)."""
 
     def __init__(self, store: str) -> None:
