@@ -8,6 +8,7 @@ import pytest
 from psycopg import sql
 
 from tickwheel.adapters.postgresql import claim, complete, feed, insert, load
+from tickwheel.adapters.postgresql.arrays import TIMER_ARRAYS
 from tickwheel.adapters.postgresql.batches import Bindings, job_keys, run_keys
 from tickwheel.adapters.postgresql.session import CLAIMS, COMPLETIONS, FEED, LOADS, WRITER, Session, connect
 from tickwheel.adapters.postgresql.statements import in_leaves
@@ -175,6 +176,7 @@ def test_the_feed_reads_by_transaction_id(session: Session) -> None:
 @pytest.mark.parametrize("now_ms", [START_MS - 1, START_MS + 10_000], ids=["to come", "past"])
 def test_a_load_walks_the_key_of_each_shard(session: Session, now_ms: int) -> None:
     query = load.TIMERS.format(
+        columns=sql.SQL(TIMER_ARRAYS),
         shards=sql.Literal(list(range(256))),
         from_ms=sql.Literal(START_MS),
         until_ms=sql.Literal(START_MS + 10_000),

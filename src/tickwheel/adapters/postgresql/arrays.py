@@ -1,4 +1,4 @@
-"""Columns as PostgreSQL arrays in binary form, and COPY's binary rows back into columns.
+"""Columns as PostgreSQL arrays in binary form, and back.
 
 A batch of any size travels as a handful of byte strings that are made by numpy, so a row costs no Python
 object. An array of fixed-size values is a head of five big-endian integers (dimensions, NULL flag, element type,
@@ -21,9 +21,8 @@ _HEAD: Final = struct.Struct(">iiiii")
 _EMPTY_HEAD: Final = struct.Struct(">iii")
 _LENGTH: Final = struct.Struct(">i")
 _NULL: Final = _LENGTH.pack(-1)
-
-COPY_HEAD_BYTES: Final = 19
-COPY_TAIL_BYTES: Final = 2
+_COUNT: Final = struct.Struct(">i")
+_COUNT_AT: Final = 12
 
 
 class Array(bytes):
@@ -141,29 +140,24 @@ def register(connection: psycopg.Connection[Any]) -> None:
         connection.adapters.register_dumper(kind, _dumper(kind))
 
 
-_TIMER_ROW: Final = np.dtype(
-    [
-        ("count", ">i2"),
-        ("length_1", ">i4"),
-        ("due_ms", ">i8"),
-        ("length_2", ">i4"),
-        ("job_id", "V16"),
-        ("length_3", ">i4"),
-        ("scheduled_ms", ">i8"),
-        ("length_4", ">i4"),
-        ("gen", ">i4"),
-        ("length_5", ">i4"),
-        ("flags", ">i2"),
-    ]
+_TIMER_COLUMNS: Final = (
+    ("due_ms", ">i8"),
+    ("job_id", "V16"),
+    ("scheduled_ms", ">i8"),
+    ("gen", ">i4"),
+    ("flags", ">i2"),
 )
-"""A row of `COPY (SELECT due_ms, job_id, scheduled_ms, gen, flags ...) TO STDOUT (FORMAT binary)`."""
+TIMER_ARRAYS: Final = ", ".join(f"array_send(array_agg(t.{name}))" for name, _ in _TIMER_COLUMNS)
+"""What a query selects from timers `t` for `timers_from_arrays`: the driver takes long for a row."""
 
 
-def timers_from_copy(data: bytes, offset: int = COPY_HEAD_BYTES) -> Rows:
-    """TIMER rows from COPY's binary output, whose rows of timers begin at `offset`."""
-    count = (len(data) - offset - COPY_TAIL_BYTES) // _TIMER_ROW.itemsize
-    found = np.frombuffer(data, _TIMER_ROW, count, offset)
+def timers_from_arrays(columns: Sequence[bytes | None]) -> Rows:
+    """TIMER rows from the columns of `TIMER_ARRAYS`, which are NULL where there are no rows."""
+    first = columns[0]
+    count = 0 if first is None else _COUNT.unpack_from(first, _COUNT_AT)[0]
     rows = empty(TIMER, count)
-    for name in ("due_ms", "job_id", "scheduled_ms", "gen", "flags"):
-        rows[name] = found[name]
+    for (name, form), column in zip(_TIMER_COLUMNS, columns, strict=True):
+        if column is not None:
+            elements = np.dtype([("length", ">i4"), ("value", form)])
+            rows[name] = np.frombuffer(column, elements, count, _HEAD.size)["value"]
     return rows

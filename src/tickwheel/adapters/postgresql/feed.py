@@ -13,17 +13,14 @@ it (a stored one is safe, its own commit has a higher xid). And a standby's snap
 """
 
 import re
-import struct
 from collections.abc import Sequence
 from typing import Final
 
-import numpy as np
 from psycopg import sql
 
-from tickwheel.adapters.postgresql.arrays import COPY_HEAD_BYTES, COPY_TAIL_BYTES
+from tickwheel.adapters.postgresql.arrays import TIMER_ARRAYS, timers_from_arrays
 from tickwheel.adapters.postgresql.session import Session
 from tickwheel.adapters.postgresql.statements import load_statements
-from tickwheel.domain.columns import TIMER, empty
 from tickwheel.domain.errors import StoreUnavailable
 from tickwheel.ports.shards import STORED, Fed, FeedSessionLost, Snapshot
 
@@ -31,23 +28,6 @@ FEED: Final = sql.SQL(load_statements("load")["feed"].decode())
 TAKE_SNAPSHOT: Final = load_statements("shards")["snapshot"]
 
 _SNAPSHOT: Final = re.compile(r"(\d+):(\d+):(\d+(?:,\d+)*)?")
-_ROW: Final = np.dtype(
-    [
-        ("count", ">i2"),
-        ("length_1", ">i4"),
-        ("due_ms", ">i8"),
-        ("length_2", ">i4"),
-        ("job_id", "V16"),
-        ("length_3", ">i4"),
-        ("scheduled_ms", ">i8"),
-        ("length_4", ">i4"),
-        ("gen", ">i4"),
-        ("length_5", ">i4"),
-        ("flags", ">i2"),
-        ("length_6", ">i4"),
-    ]
-)
-"""A row of the feed up to its text, which is NULL in all but the first."""
 
 
 def take_snapshot(session: Session) -> Snapshot:
@@ -62,16 +42,8 @@ def feed(session: Session, prev: Snapshot, shards: Sequence[int], until_ms: int)
     """See `ShardStore.feed`."""
     if prev.session not in (STORED, session.number):
         raise FeedSessionLost("the session that read the snapshot is gone")
-    data = session.copy_out(query(prev, shards, until_ms))
-    text_start = COPY_HEAD_BYTES + _ROW.itemsize
-    (length,) = struct.unpack_from(">i", data, text_start - 4)
-    rows_start = text_start + length
-    count = (len(data) - rows_start - COPY_TAIL_BYTES) // _ROW.itemsize
-    fed = np.frombuffer(data, _ROW, count, rows_start)
-    rows = empty(TIMER, count)
-    for name in ("due_ms", "job_id", "scheduled_ms", "gen", "flags"):
-        rows[name] = fed[name]
-    return Fed(rows, Snapshot(data[text_start:rows_start].decode(), session.number))
+    [(text, *columns)] = session.rows_of(query(prev, shards, until_ms))
+    return Fed(timers_from_arrays(columns), Snapshot(text, session.number))
 
 
 def query(prev: Snapshot, shards: Sequence[int], until_ms: int) -> sql.Composed:
@@ -80,6 +52,7 @@ def query(prev: Snapshot, shards: Sequence[int], until_ms: int) -> sql.Composed:
     if found is None:
         raise ValueError(f"{prev.text!r} is not a snapshot")
     return FEED.format(
+        columns=sql.SQL(TIMER_ARRAYS),
         xmax=sql.Literal(found[2]),
         in_progress=sql.Literal("{" + (found[3] or "") + "}"),
         until_ms=sql.Literal(until_ms),

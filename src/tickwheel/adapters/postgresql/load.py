@@ -1,6 +1,6 @@
 """Reads waiting timers, what is committed later, and what claims need of jobs.
 
-Timers come through COPY in binary form and become columns at once. A page of `load_timers` is read in pieces, each
+Timers come as arrays in binary form and become columns at once. A page of `load_timers` is read in pieces, each
 with a bounded number of each shard's timers. Where a shard had more than that, whatever lies at or beyond its last
 row is incomplete; the piece ends before the first such instant, and the next begins there. Example: 4 per shard;
 shard 1 gave dues 1 2 3 4 (there may be more), shard 2 gave 2 9: the piece is 1 2 2 3. A tie longer than that is
@@ -13,7 +13,7 @@ from typing import Final
 import numpy as np
 from psycopg import sql
 
-from tickwheel.adapters.postgresql.arrays import int4s, timers_from_copy, uuids_of
+from tickwheel.adapters.postgresql.arrays import TIMER_ARRAYS, int4s, timers_from_arrays, uuids_of
 from tickwheel.adapters.postgresql.batches import home_of, job_keys
 from tickwheel.adapters.postgresql.session import Session
 from tickwheel.adapters.postgresql.shard_rows import now_ms as read_clock
@@ -61,17 +61,17 @@ def load_timers(
 def _read(
     session: Session, from_ms: int, until_ms: int, per_shard: int, shards: Sequence[int], now_ms: int
 ) -> Rows:
-    return timers_from_copy(
-        session.copy_out(
-            TIMERS.format(
-                shards=sql.Literal(list(shards)),
-                from_ms=sql.Literal(from_ms),
-                until_ms=sql.Literal(until_ms),
-                now_ms=sql.Literal(now_ms),
-                per_shard=sql.Literal(per_shard),
-            )
+    [columns] = session.rows_of(
+        TIMERS.format(
+            columns=sql.SQL(TIMER_ARRAYS),
+            shards=sql.Literal(list(shards)),
+            from_ms=sql.Literal(from_ms),
+            until_ms=sql.Literal(until_ms),
+            now_ms=sql.Literal(now_ms),
+            per_shard=sql.Literal(per_shard),
         )
     )
+    return timers_from_arrays(columns)
 
 
 def _complete_until(rows: Rows, per_shard: int) -> int | None:

@@ -113,11 +113,9 @@ class Session:
         self.committing = False
         return count
 
-    def copy_out(self, query: sql.Composed | sql.SQL) -> bytes:
-        """What a query gives, in COPY's binary form."""
-        statement = sql.SQL("COPY ({}) TO STDOUT (FORMAT binary)").format(query)
-        with self.connection.cursor().copy(statement) as copy:
-            return b"".join(copy)
+    def rows_of(self, query: sql.Composed) -> list[tuple[Any, ...]]:
+        """The rows of a query that has its values in its text, so that nothing of it is kept."""
+        return self._cursor.execute(query, prepare=False).fetchall()
 
     def copy_in(self, statement: bytes, data: bytes) -> None:
         """Send rows in COPY's binary form, in a transaction."""

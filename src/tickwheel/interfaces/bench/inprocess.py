@@ -22,6 +22,8 @@ from tickwheel.wiring import (
 CHECK_MS = 50
 LIMIT_S = 600
 OVERDUE_MS = 5_000
+SLOTS = 4_096
+"""Handlers that do nothing: as many at a time as a claim can use."""
 
 
 class Sink:
@@ -71,7 +73,8 @@ async def _until(done: Callable[[], int], wanted: int, clock: Clock, bar: Progre
 async def throughput(store_url: str, count: int, bar: Progress) -> Figures:
     """Drain `count` due runs of a no-op handler: claim, call, commit. Rows and timelines are kept."""
     preloaded_per_s = await store_jobs(store_url, _overdue(count), handler_target("noop"), bar)
-    settings = Settings(store=store_url, app="tickwheel.interfaces.bench.recording:handlers", log_level="warning")
+    app = "tickwheel.interfaces.bench.recording:handlers"
+    settings = Settings(store=store_url, app=app, handler_slots=SLOTS, log_level="warning")
     node = await open_node(settings)
     cpu = Cpu(store_url, node.machine.cpu_ms)
     began_ms = node.clock.monotonic_ms()

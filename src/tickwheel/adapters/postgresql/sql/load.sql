@@ -1,8 +1,8 @@
 -- name: timers
 -- Up to `per_shard` timers of each shard, the soonest first. Of those that are past, the ones whose run is resolved
 -- are left out: their row says nothing by being there. (What is to come is resolved by changes only, which delete it.)
--- Sent by COPY, which takes no parameters: the numbers are written into the text.
-SELECT t.due_ms, t.job_id, t.scheduled_ms, t.gen, t.flags
+-- The numbers are written into the text, for they are what the plan hangs on.
+SELECT {columns}
   FROM unnest({shards}::int2[]) AS s (shard)
  CROSS JOIN LATERAL (
    SELECT t.due_ms, t.job_id, t.scheduled_ms, t.gen, t.flags FROM tickwheel.timers AS t
@@ -21,15 +21,15 @@ SELECT t.due_ms, t.job_id, t.scheduled_ms, t.gen, t.flags
  ) AS t
 
 -- name: feed
--- What the snapshot before had not seen and this statement sees; its own snapshot in the first row (B3).
+-- What the snapshot before had not seen and this statement sees, and its own snapshot (B3).
 -- (`shard + 0`: from PostgreSQL 17 on the planner would take the primary key for a list of shards, and read the day.)
-SELECT 0::int8, '00000000-0000-0000-0000-000000000000'::uuid, 0::int8, 0, 0::int2, pg_current_snapshot()::text
- UNION ALL
-SELECT due_ms, job_id, scheduled_ms, gen, flags, NULL FROM tickwheel.timers
- WHERE xid >= {xmax}::xid8 AND due_ms < {until_ms} AND shard + 0 = ANY ({shards}::int4[])
- UNION ALL
-SELECT due_ms, job_id, scheduled_ms, gen, flags, NULL FROM tickwheel.timers
- WHERE xid = ANY ({in_progress}::xid8[]) AND due_ms < {until_ms} AND shard + 0 = ANY ({shards}::int4[])
+SELECT pg_current_snapshot()::text, {columns} FROM (
+  SELECT due_ms, job_id, scheduled_ms, gen, flags FROM tickwheel.timers
+   WHERE xid >= {xmax}::xid8 AND due_ms < {until_ms} AND shard + 0 = ANY ({shards}::int4[])
+   UNION ALL
+  SELECT due_ms, job_id, scheduled_ms, gen, flags FROM tickwheel.timers
+   WHERE xid = ANY ({in_progress}::xid8[]) AND due_ms < {until_ms} AND shard + 0 = ANY ({shards}::int4[])
+) AS t
 
 -- name: work
 -- plan: lookups
