@@ -26,17 +26,17 @@ DEADLINE_CHECK_S: Final = 0.05
 _DECODE: Final = msgspec.json.Decoder().decode
 
 
-class _Attempt:
-    """One call in progress."""
+class _Attempt(HandlerContext):
+    """One call in progress; what the handler sees of it is the part that it inherits."""
 
-    __slots__ = ("begun", "context", "deadline_s", "handler", "task", "timed_out", "withdrawn", "work")
+    __slots__ = ("begun", "deadline_s", "handler", "task", "timed_out", "withdrawn", "work")
 
     def __init__(self, work: Work, handler: Registered | None) -> None:
-        self.work, self.handler = work, handler
-        self.context = HandlerContext(work)
+        self._work = self.work = work
+        self.handler = handler
         self.task: asyncio.Task[None] | None = None  # of a coroutine that has begun
         self.deadline_s = math.inf  # on the loop's clock; coroutines only
-        self.timed_out = self.begun = self.withdrawn = False
+        self.cancelled = self.timed_out = self.begun = self.withdrawn = False
 
 
 class HandlerExecutor:
@@ -124,7 +124,7 @@ class HandlerExecutor:
             self._end(attempt, _outcome_of(error))
 
     def _interrupt(self, attempt: _Attempt) -> None:
-        attempt.context.cancelled = True
+        attempt.cancelled = True
         if self._withdraw(attempt):
             self._end(attempt, _interrupted(attempt))
         elif attempt.task is not None:
@@ -197,7 +197,7 @@ def _interrupted(attempt: _Attempt) -> Outcome:
     if attempt.timed_out:
         limit_ms = attempt.work.target.timeout_ms
         return _failure(OutcomeClass.TIMEOUT, f"the handler ran longer than {limit_ms} ms")
-    if attempt.context.cancelled:
+    if attempt.cancelled:
         return CANCELLED
     return _failure(OutcomeClass.RETRYABLE, "the handler cancelled itself")
 
@@ -206,7 +206,7 @@ def _arguments(attempt: _Attempt, registered: Registered) -> tuple[Any, ...]:
     if registered.argument_count == 0:
         return ()
     payload = _DECODE(attempt.work.payload) if attempt.work.payload else None
-    return (payload,) if registered.argument_count == 1 else (payload, attempt.context)
+    return (payload,) if registered.argument_count == 1 else (payload, attempt)
 
 
 def _outcome_of(error: BaseException) -> Outcome:

@@ -11,12 +11,7 @@ SELECT {columns}
         (SELECT r.state IN (0, 1, 2, 3) AND r.gen = greatest(0, -t.gen) FROM tickwheel.runs AS r
           WHERE r.shard = t.shard AND r.scheduled_ms = t.scheduled_ms AND r.job_id = t.job_id
             AND r.scheduled_ms <= {now_ms}),
-        t.gen > 0 AND (
-          SELECT j.state NOT IN (2, 4) AND (j.flags & 4 = 0 OR (j.state = 0 AND j.version = t.gen))
-            FROM tickwheel.jobs AS j
-           WHERE j.home = get_byte(uuid_send(t.job_id), 8) * 256 + get_byte(uuid_send(t.job_id), 9)
-             AND j.job_id = t.job_id),
-        false))
+        t.gen > 0))
     ORDER BY t.due_ms LIMIT {per_shard}
  ) AS t
 
