@@ -47,7 +47,7 @@ test-faults: $(DEV_STAMP) ## break PostgreSQL, etcd and nodes while they work, i
 	@$(BIN)/python -m pytest -n 1 -m faults $(ARGS)
 
 .PHONY: check
-check: format lint types contracts sizes leaks docs bench-smoke test-faults test ## run what CI runs (which tells 64 stories of the simulation besides)
+check: format lint types contracts sizes leaks docs bench-smoke test-faults test ## run what CI runs (which tells 1,000 stories of the simulation besides)
 
 .PHONY: format
 format: $(DEV_STAMP) ## check the format

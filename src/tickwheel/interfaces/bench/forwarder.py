@@ -16,24 +16,27 @@ class Side(asyncio.Protocol):
         self._target, self.other = target, other
         self.transport: asyncio.Transport | None = None
         self._connecting: asyncio.Task[None] | None = None
+        self._early: list[bytes] = []  # what came before the other end was there
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast(asyncio.Transport, transport)  # uvloop's own class is no subclass of it
         if self.other is None:
-            self.transport.pause_reading()
             self._connecting = asyncio.get_running_loop().create_task(self._connect(self.transport))
 
     async def _connect(self, client: asyncio.Transport) -> None:
         try:
             loop = asyncio.get_running_loop()
-            _, self.other = await loop.create_connection(lambda: Side(0, self), "127.0.0.1", self._target)
+            transport, other = await loop.create_connection(lambda: Side(0, self), "127.0.0.1", self._target)
         except OSError:
             client.abort()
-        else:
-            client.resume_reading()
+            return
+        transport.write(b"".join(self._early))
+        self.other = other
 
     def data_received(self, data: bytes) -> None:
-        if self.other is not None and self.other.transport is not None:
+        if self.other is None:
+            self._early.append(data)
+        elif self.other.transport is not None:
             self.other.transport.write(data)
 
     def connection_lost(self, error: Exception | None) -> None:
