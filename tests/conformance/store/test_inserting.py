@@ -196,3 +196,49 @@ async def test_an_id_that_ends_in_nul_bytes_stays_whole(arena: Arena) -> None:
     rows = await arena.store.load_timers(0, arena.now_ms + 1, 10)
     assert rows["job_id"].tolist() == [job_id]
     assert (await arena.view(new)).job.job_id == job_id
+
+
+BATCH = 40
+"""Enough for a store to write them in a way of its own."""
+
+
+async def test_a_large_batch_is_read_back_exactly(arena: Arena) -> None:
+    jobs = [
+        arena.one_off(
+            arena.now_ms + number % 7 - 3,
+            shard=number % 5,
+            lane=Lane(number % 4),
+            payload=f'{{"ä\\u0000": "{"x" * number}"}}',
+            name=f"näme/{number % 3}",
+            tenant_id=f"tenänt-{number % 2}",
+            effective_ms=number,
+        )
+        for number in range(BATCH)
+    ]
+    answers = await arena.insert(*jobs)
+    assert [(answer.status, answer.job_id) for answer in answers] == [
+        (InsertStatus.CREATED, new.job.job_id) for new in jobs
+    ]
+    for new in jobs:
+        view = await arena.view(new)
+        assert view.job == new.job
+        assert view.live is not None
+        assert view.live.due_ms in (new.job.scheduled_ms, max(arena.now_ms, new.job.scheduled_ms or 0))
+    assert len(await arena.timers()) == BATCH
+
+
+@pytest.mark.parametrize("years", [0, 3])
+async def test_a_large_batch_for_a_time_that_nobody_has_made_room_for_is_stored(arena: Arena, years: int) -> None:
+    due_ms = arena.now_ms + years * 365 * 86_400_000 + 40 * 86_400_000
+    jobs = [arena.one_off(due_ms + number, shard=number % 5) for number in range(BATCH)]
+    assert {answer.status for answer in await arena.insert(*jobs)} == {InsertStatus.CREATED}
+    assert (await arena.view(jobs[-1])).job == jobs[-1].job
+
+
+async def test_a_large_batch_that_was_sent_again_writes_what_is_not_there_yet(arena: Arena) -> None:
+    jobs = [arena.one_off(arena.now_ms + number, shard=number % 5) for number in range(BATCH)]
+    await arena.insert(*jobs[10:20])
+    answers = await arena.insert(*jobs)
+    expected = [InsertStatus.REPLAYED if 10 <= number < 20 else InsertStatus.CREATED for number in range(BATCH)]
+    assert [answer.status for answer in answers] == expected
+    assert len(await arena.timers()) == BATCH
