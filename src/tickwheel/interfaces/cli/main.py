@@ -22,6 +22,7 @@ COMMANDS: Final = LazyCommands(
         "migrate": Entry(f"{_HERE}.migrate:migrate", "Bring the database to this version's schema."),
         "doctor": Entry(f"{_HERE}.doctor:doctor", "Look for what is wrong or unwise on this machine."),
         "audit": Entry(f"{_HERE}.audit:audit", "Account for every job and run in the store."),
+        "plan": Entry(f"{_HERE}.plan:plan", "Show what a load needs of machines."),
         "bench": Entry(f"{_HERE}.bench:bench", "Measure this installation on this machine."),
     }
 )

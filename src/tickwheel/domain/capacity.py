@@ -1,0 +1,81 @@
+"""What a load needs of machines: arithmetic from measured prices of one run.
+
+The prices were measured on PostgreSQL 15 and Tickwheel side by side on two slow cores, with payloads of about 200
+bytes and large batches (`docs/performance.md` has the commands); a current server's core does about twice as much.
+They leave out what grows with the number of nodes and the rows in one table, both small beside them.
+"""
+
+from math import ceil
+from typing import Final, NamedTuple
+
+INSERT_US: Final = 21.0
+LOAD_US: Final = 1.0
+DEFINITION_US: Final = 5.0
+CLAIM_US: Final = 12.0
+COMPLETE_US: Final = 12.0
+DATABASE_US: Final = INSERT_US + LOAD_US + DEFINITION_US + CLAIM_US + COMPLETE_US
+"""PostgreSQL's CPU for one run from its creation to its end."""
+INGEST_US: Final = 60.0
+FIRE_US: Final = 26.0
+"""Tickwheel's CPU for a job in a batch over HTTP, and for a run of a handler that does nothing."""
+LOG_BYTES: Final = 1_360
+"""Of the write-ahead log, with a payload of `PAYLOAD_BYTES`, which is written once."""
+WAITING_BYTES: Final = 930
+"""Definition and timer on disk with their index entries, with the same payload."""
+HISTORY_BYTES: Final = 390
+"""The ledger's row with its index entry."""
+PRIMARY_PER_S: Final = 19_000
+"""Runs per second that one primary was seen to carry. It may carry more; beyond that nobody has measured."""
+PAYLOAD_BYTES: Final = 200
+ARMED_BYTES: Final = 37
+NODE_BYTES: Final = 100_000_000
+BUSY_SHARE: Final = 0.6
+"""How busy cores may be at the peak, so that a burst, a takeover or a checkpoint finds room."""
+DAY_S: Final = 86_400
+HOUR_S: Final = 3_600
+
+
+class Load(NamedTuple):
+    """`jobs` wait at a time, due evenly over `horizon_days`; runs per second at the peak and on average."""
+
+    jobs: int
+    peak_per_s: float
+    mean_per_s: float
+    payload_bytes: int = PAYLOAD_BYTES
+    horizon_days: float = 30.0
+    retention_days: float = 7.0
+
+
+class Needs(NamedTuple):
+    """Cores are of the reference; a Tickwheel process uses one. All of it together, over all nodes and primaries."""
+
+    primaries: int  # each with a cluster of its own, and an equal part of what follows
+    database_cores: int
+    processes: int
+    armed_timers: int
+    armed_bytes: int
+    waiting_bytes: int
+    history_bytes: int
+    log_bytes_per_s: int
+    log_bytes_per_day: int
+
+
+def needs(load: Load) -> Needs:
+    """What a cluster needs for that load."""
+    more_bytes = max(0, load.payload_bytes - PAYLOAD_BYTES)
+    armed = round(min(load.jobs, load.jobs * HOUR_S / (load.horizon_days * DAY_S) + load.peak_per_s))
+    processes = max(1, ceil(load.peak_per_s * (INGEST_US + FIRE_US) / 1e6 / BUSY_SHARE))
+    kept = load.mean_per_s * DAY_S * load.retention_days
+    log_bytes = LOG_BYTES + more_bytes
+    waiting_bytes = WAITING_BYTES + more_bytes
+    return Needs(
+        primaries=max(1, ceil(load.peak_per_s / PRIMARY_PER_S)),
+        database_cores=max(1, ceil(load.peak_per_s * DATABASE_US / 1e6 / BUSY_SHARE)),
+        processes=processes,
+        armed_timers=armed,
+        armed_bytes=armed * ARMED_BYTES + processes * NODE_BYTES,
+        waiting_bytes=load.jobs * waiting_bytes,
+        history_bytes=round(kept * (waiting_bytes + HISTORY_BYTES)),
+        log_bytes_per_s=round(load.peak_per_s * log_bytes),
+        log_bytes_per_day=round(load.mean_per_s * DAY_S * log_bytes),
+    )
