@@ -21,8 +21,10 @@ ROOT = Path(__file__).parent.parent
 ON_POSTGRESQL = {"failover"}
 PROMISED = {
     "ingest": ("jobs_per_s",),
-    "trigger": ("triggers_per_s",),
-    "throughput": ("runs_per_s",),
+    "ingest-single": ("jobs_per_s", "cpu_s_per_1k"),
+    "trigger": ("triggers_per_s", "cpu_s_per_1k"),
+    "throughput": ("runs_per_s", "cpu_s_per_1k"),
+    "pipeline": ("runs_per_s", "late_p50_ms", "late_p99_ms", "late_max_ms"),
     "lateness": ("late_p50_ms", "late_p99_ms", "late_max_ms"),
     "burst": ("runs_per_s", "late_max_ms"),
     "webhooks": ("runs_per_s", "late_p99_ms"),

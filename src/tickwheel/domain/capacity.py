@@ -47,7 +47,7 @@ class Load(NamedTuple):
 
 
 class Needs(NamedTuple):
-    """Cores are of the reference; a Tickwheel process uses one. All of it together, over all nodes and primaries."""
+    """Cores are of the reference; a process uses one. All of it is over all nodes and primaries together."""
 
     primaries: int  # each with a cluster of its own, and an equal part of what follows
     database_cores: int
