@@ -43,7 +43,7 @@ from tickwheel.services.reaper import Reaper
 from tickwheel.services.starts import Starter
 from tickwheel.services.tokens import Tokens
 
-BATCH_TIMERS: Final = 2_048
+BATCH_TIMERS: Final = 1_000
 LANE_SHARE: Final = 32
 """So many of a batch may be of one lane whatever waits in the others, if it has slots of its own."""
 NOT_DUE_PAUSE_MS: Final = 50

@@ -1,6 +1,8 @@
 -- name: timers
 -- Up to `per_shard` timers of each shard, the soonest first. Of those that are past, the ones whose run is resolved
--- are left out: their row says nothing by being there. (What is to come is resolved by changes only, which delete it.)
+-- are left out: their row says nothing by being there. (A change of a one-off leaves a run at its old instant; of a
+-- recurring job the definition is asked.)
+-- What is to come is resolved by changes only, which delete it.
 -- The numbers are written into the text, for they are what the plan hangs on.
 SELECT {columns}
   FROM unnest({shards}::int2[]) AS s (shard)
@@ -11,7 +13,11 @@ SELECT {columns}
         (SELECT r.state IN (0, 1, 2, 3) AND r.gen = greatest(0, -t.gen) FROM tickwheel.runs AS r
           WHERE r.shard = t.shard AND r.scheduled_ms = t.scheduled_ms AND r.job_id = t.job_id
             AND r.scheduled_ms <= {now_ms}),
-        t.gen > 0))
+        t.gen > 0 AND (t.flags & 4 = 0 OR (
+          SELECT j.state = 0 AND j.version = t.gen FROM tickwheel.jobs AS j
+           WHERE j.home = get_byte(uuid_send(t.job_id), 8) * 256 + get_byte(uuid_send(t.job_id), 9)
+             AND j.job_id = t.job_id)),
+        false))
     ORDER BY t.due_ms LIMIT {per_shard}
  ) AS t
 
