@@ -29,6 +29,19 @@ PYPI: Final[Mapping[str, str]] = {
     "uvloop": "0.23.0",
 }
 NODE: Final = "24.22.3"
+GO: Final[Mapping[str, str]] = {
+    "github.com/jackc/pgx/v5": "5.11.0",
+    "github.com/riverqueue/river": "0.51.2",
+    "github.com/riverqueue/river/riverdriver/riverpgxv5": "0.51.2",
+}
+MAVEN: Final[Mapping[str, str]] = {
+    "com.github.kagkarlsson:db-scheduler": "16.12.0",
+    "com.google.code.gson:gson": "2.15.0",
+    "com.zaxxer:HikariCP": "7.1.0",
+    "org.postgresql:postgresql": "42.7.14",
+    "org.slf4j:slf4j-api": "2.0.20",
+    "org.slf4j:slf4j-simple": "2.0.20",
+}
 
 
 class Runtime(Enum):
@@ -37,6 +50,8 @@ class Runtime(Enum):
     TICKWHEEL = "tickwheel"
     NODE = "node"
     PYTHON = "python"
+    GO = "go"
+    JAVA = "java"
 
 
 class Server(Enum):
@@ -49,7 +64,7 @@ class Server(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Peer:
-    """`share`: drain and ingest take the n-th part of the jobs, where all of them would need minutes.
+    """`shares`: of which workloads it takes the n-th part of the jobs, as all of them would need minutes.
 
     `lead`: times the usual lead of burst, for those that need long to create its jobs.
     """
@@ -64,9 +79,13 @@ class Peer:
     batch: int = 1_000
     workers: int = 1
     settings: Mapping[str, Any] = field(default_factory=dict)
-    share: int = 1
+    shares: Mapping[str, int] = field(default_factory=dict)
     lead: int = 1
     workloads: tuple[str, ...] = WORKLOADS
+
+    def share(self, workload: str) -> int:
+        """1 where it takes all jobs."""
+        return self.shares.get(workload, 1)
 
 
 _GRAPHILE: Final = {"concurrency": 24, "local_queue": 500, "batch_delay_ms": 0, "poll_ms": 100}
@@ -118,6 +137,31 @@ PEERS: Final = (
         " minimum), `insert` of 1,000; completed rows kept",
     ),
     Peer(
+        name="river",
+        title="River",
+        runtime=Runtime.GO,
+        server=Server.POSTGRESQL,
+        package="github.com/riverqueue/river",
+        program="river",
+        settings={"workers": 2_000, "cooldown_ms": 2, "poll_ms": 20},
+        said="`MaxWorkers` 2,000, `FetchCooldown` 2 ms, `FetchPollInterval` 20 ms (as in its own benchmark), its"
+        " batch completer, `InsertManyFast` of 1,000; completed rows kept; scheduled jobs are made available by"
+        " its leader each 5 s, which can't be set",
+    ),
+    Peer(
+        name="db-scheduler",
+        title="db-scheduler",
+        runtime=Runtime.JAVA,
+        server=Server.POSTGRESQL,
+        package="com.github.kagkarlsson:db-scheduler",
+        program="DbScheduler",
+        settings={"threads": 20, "lower": 4, "upper": 20, "poll_ms": 100},
+        shares={"drain": 4},
+        said="`pollUsingLockAndFetch(4, 20)` with 20 threads, as on its page on performance, `pollingInterval`"
+        " 100 ms, `enableImmediateExecution`, `GsonSerializer`, HikariCP, `reWriteBatchedInserts`, `scheduleBatch`"
+        " of 1,000; rows deleted at completion",
+    ),
+    Peer(
         name="pgqueuer",
         title="PgQueuer",
         runtime=Runtime.PYTHON,
@@ -138,7 +182,7 @@ PEERS: Final = (
         program="procrastinate_peer",
         workers=2,
         settings={"concurrency": 20, "poll_s": 0.1},
-        share=20,
+        shares={"drain": 20, "burst": 4},
         said="2 worker processes, uvloop, `concurrency` 20, `fetch_job_polling_interval` 0.1 s, `delete_jobs`"
         " successful, `batch_defer` of 1,000",
     ),
@@ -151,7 +195,7 @@ PEERS: Final = (
         program="bullmq.mjs",
         workers=2,
         settings={"concurrency": 100},
-        share=4,
+        shares={"drain": 4, "ingest": 4},
         said=f"{_BULLMQ_SAID}; up to a second of acknowledged jobs is lost with the machine",
     ),
     Peer(
@@ -163,7 +207,7 @@ PEERS: Final = (
         program="bullmq.mjs",
         workers=2,
         settings={"concurrency": 100},
-        share=4,
+        shares={"drain": 4, "ingest": 4},
         workloads=("drain", "ingest", "single"),
         said="the same, as durable as the others",
     ),
@@ -176,7 +220,7 @@ PEERS: Final = (
         program="celery_peer",
         workers=2,
         settings={"pool": "solo", "concurrency": 1, "prefetch": 256},
-        share=10,
+        shares={"drain": 10, "ingest": 10, "burst": 4},
         lead=3,
         said="2 workers with the solo pool, `worker_prefetch_multiplier` 256, `task_acks_late`,"
         " `task_ignore_result`; it has no call for a batch",
@@ -194,4 +238,4 @@ def find_peer(name: str) -> Peer:
 
 def version_of(peer: Peer) -> str:
     """The pinned version; empty for Tickwheel, which is this checkout."""
-    return NPM.get(peer.package) or PYPI.get(peer.package, "")
+    return {**NPM, **PYPI, **GO, **MAVEN}.get(peer.package, "")

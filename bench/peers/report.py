@@ -66,6 +66,11 @@ def is_ahead(column: Column, value: float, ours: float) -> bool:
     return value < ours if column.less else value > ours
 
 
+def is_comparable(column: Column, share: int) -> bool:
+    """Rates and costs are, whatever the number of jobs; how late a burst is hangs on its size."""
+    return share == 1 or not column.figure.startswith("late_")
+
+
 def shown(column: Column, value: float) -> str:
     """With as many digits as mean something."""
     if column.figure == "cpu_s_per_1k":
@@ -73,20 +78,29 @@ def shown(column: Column, value: float) -> str:
     return f"{value:,.0f}" if value >= 10 else f"{value:.1f}"
 
 
-def _cell(column: Column, value: float | None, ours: float | None) -> str:
+def _cell(column: Column, value: float | None, ours: float | None, share: int) -> str:
     if value is None:
         return "–"
     text = shown(column, value)
-    if not ours:
-        return text
-    text += f" (×{value / ours:.2f})"
-    return f"**{text}**" if is_ahead(column, value, ours) else text
+    comparable = ours if is_comparable(column, share) else None
+    notes = [f"×{value / comparable:.2f}"] if comparable else []
+    if share > 1:
+        notes.append(f"1/{share} of the jobs")
+    if notes:
+        text += f" ({', '.join(notes)})"
+    return f"**{text}**" if comparable and is_ahead(column, value, comparable) else text
 
 
 def render(
-    outcomes: Sequence[Outcome], *, sizes: Sizes, rounds: int, versions: Mapping[str, str], load: float
+    outcomes: Sequence[Outcome],
+    *,
+    sizes: Sizes,
+    rounds: int,
+    versions: Mapping[str, str],
+    load: float,
+    left_out: Sequence[str] = (),
 ) -> str:
-    """The whole section between the marks."""
+    """The whole section between the marks. `left_out`: a line for each peer that can't be had here."""
     medians = medians_of(outcomes)
     peers = [find_peer(name) for name in dict.fromkeys(outcome.peer for outcome in outcomes)]
     workloads = {outcome.workload for outcome in outcomes}
@@ -95,8 +109,8 @@ def render(
         _conditions(sizes, rounds, versions, load),
         _table(peers, columns, medians),
         _ahead(peers, columns, medians),
-        _problems(outcomes),
-        _settings(peers, sizes),
+        _problems(outcomes, left_out),
+        _settings(peers),
     ]
     return "\n\n".join(part for part in parts if part)
 
@@ -108,7 +122,8 @@ def _conditions(sizes: Sizes, rounds: int, versions: Mapping[str, str], load: fl
         f"{servers}. Medians of {rounds} interleaved {times}, load average {load:.1f} at the start."
         f" Drain: {sizes.count('drain'):,} due jobs; batch ingest {sizes.count('ingest'):,}; single"
         f" ingest {sizes.count('single'):,}, 64 in flight; burst {sizes.count('burst'):,} for one instant; steady"
-        f" {sizes.rate}/s for {sizes.seconds} s. In brackets the ratio to Tickwheel; **bold**: ahead of it."
+        f" {sizes.rate}/s for {sizes.seconds} s. In brackets the ratio to Tickwheel (**bold**: ahead of it), and"
+        " which part of the jobs a slow peer had; a smaller burst isn't compared."
     )
 
 
@@ -120,6 +135,7 @@ def _table(peers: Sequence[Peer], columns: Sequence[Column], medians: Medians) -
                 column,
                 medians.get((peer.name, column.workload, column.figure)),
                 None if peer.name == BASELINE else medians.get((BASELINE, column.workload, column.figure)),
+                peer.share(column.workload),
             )
             for column in columns
         ]
@@ -135,6 +151,7 @@ def _ahead(peers: Sequence[Peer], columns: Sequence[Column], medians: Medians) -
             for column in columns
             if (value := medians.get((peer.name, column.workload, column.figure))) is not None
             and (ours := medians.get((BASELINE, column.workload, column.figure))) is not None
+            and is_comparable(column, peer.share(column.workload))
             and is_ahead(column, value, ours)
         ]
         if better:
@@ -146,8 +163,8 @@ def _ahead(peers: Sequence[Peer], columns: Sequence[Column], medians: Medians) -
     return "No peer is ahead of Tickwheel in any of these columns."
 
 
-def _problems(outcomes: Iterable[Outcome]) -> str:
-    found: dict[str, None] = {}
+def _problems(outcomes: Iterable[Outcome], left_out: Iterable[str]) -> str:
+    found: dict[str, None] = {f"- {_plain(line)}": None for line in left_out}
     for outcome in outcomes:
         title = find_peer(outcome.peer).title
         if outcome.problem:
@@ -162,12 +179,11 @@ def _plain(problem: str) -> str:
     return re.sub(r"[<>|*_\[\]]", " ", problem)
 
 
-def _settings(peers: Sequence[Peer], sizes: Sizes) -> str:
+def _settings(peers: Sequence[Peer]) -> str:
     lines = ["| | version | store | settings |", "|---|---|---|---|"]
     for peer in peers:
-        fewer = f"; drain and batch ingest with 1/{peer.share} of the jobs" if peer.share > 1 else ""
         version = version_of(peer) or "this one"
-        lines.append(f"| {peer.title} | {version} | {peer.server.value} | {peer.said}{fewer} |")
+        lines.append(f"| {peer.title} | {version} | {peer.server.value} | {peer.said} |")
     return "\n".join(lines)
 
 

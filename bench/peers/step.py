@@ -18,6 +18,7 @@ from bench.peers.servers import Servers, Store
 Figures = dict[str, float]
 PAD: Final = "x" * 160
 """Makes a payload of about 200 bytes, as Tickwheel's own benchmarks have."""
+GRACE_S: Final = 15
 TICKWHEEL_COMMANDS: Final = {
     "ingest": "ingest",
     "single": "ingest-single",
@@ -28,25 +29,29 @@ TICKWHEEL_COMMANDS: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sizes:
-    """How much of everything. Lead: how long before their time the jobs of burst are created at the latest."""
+    """How much of everything. Lead: how long before their time the jobs of burst are created at the latest.
+
+    `limit_s`: of a step. Programs give up then and say how far they got; `GRACE_S` later they are ended.
+    """
 
     jobs: int = 200_000
     burst: int = 20_000
-    burst_lead_ms: int = 15_000
+    burst_lead_ms: int = 10_000
     rate: int = 500
-    seconds: int = 20
+    seconds: int = 10
     steady_lead_ms: int = 2_000
-    limit_s: int = 300
+    limit_s: int = 90
 
     def count(self, workload: str, share: int = 1) -> int:
-        """Jobs of a workload."""
-        return {
-            "drain": self.jobs // share,
-            "ingest": self.jobs // 2 // share,
+        """Jobs of a workload, or the n-th part of them."""
+        jobs = {
+            "drain": self.jobs,
+            "ingest": self.jobs // 2,
             "single": self.jobs // 20,
             "burst": self.burst,
             "steady": self.rate * self.seconds,
         }[workload]
+        return max(1, jobs // share)
 
 
 QUICK: Final = Sizes(jobs=1_000, burst=200, burst_lead_ms=4_000, rate=100, seconds=1, limit_s=60)
@@ -60,7 +65,7 @@ class Step:
 
     def run(self, peer: Peer, workload: str) -> Figures:
         """StepFailed when the peer fails or has not done each job exactly once."""
-        jobs = self._sizes.count(workload, peer.share)
+        jobs = self._sizes.count(workload, peer.share(workload))
         with self._servers.store(peer.server) as store, tempfile.TemporaryDirectory() as folder:
             if peer.runtime is Runtime.TICKWHEEL and workload != "drain":
                 return self._run_tickwheel(workload, jobs, store)
@@ -70,7 +75,7 @@ class Step:
             watch = CpuWatch(store)
             result = run_program(
                 [*self._tools.command(peer), "main", config],
-                limit_s=self._sizes.limit_s + 120,
+                limit_s=self._sizes.limit_s + GRACE_S,
                 on_mark=watch.mark,
             )
             if peer.runtime is Runtime.TICKWHEEL:
@@ -105,7 +110,7 @@ class Step:
             sizes = ["--rate", str(self._sizes.rate), "--seconds", str(self._sizes.seconds)]
         if workload == "ingest":
             sizes += ["--batch", str(min(1_000, jobs))]
-        limit_s = self._sizes.limit_s + 120
+        limit_s = self._sizes.limit_s + GRACE_S
         result = run_program([*program, command, *sizes, "--store", store.url, "--json"], limit_s=limit_s)
         if workload in ("ingest", "single"):
             return {"per_s": result["jobs_per_s"]}

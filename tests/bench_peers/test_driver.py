@@ -8,12 +8,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from bench.peers.__main__ import parse, plan
+from bench.peers.__main__ import available, parse, plan
 from bench.peers.calls import check_calls, lateness, read_calls
 from bench.peers.catalogue import BASELINE, PEERS, WORKLOADS, Runtime, find_peer, version_of
 from bench.peers.cpu import Process, parse_stat, processes, tree_ticks
 from bench.peers.install import PROGRAMS
 from bench.peers.process import StepFailed, run_program
+from bench.peers.step import Sizes, sizes_from
 
 
 def program(text: str) -> list[str]:
@@ -53,11 +54,32 @@ def test_a_peer_is_left_out_of_what_it_does_not_do() -> None:
 
 
 def test_every_peer_has_a_pinned_version_and_a_program() -> None:
-    suffix = {Runtime.NODE: "", Runtime.PYTHON: ".py"}
+    suffix = {Runtime.NODE: "", Runtime.PYTHON: ".py", Runtime.GO: ".go", Runtime.JAVA: ".java"}
     others = [peer for peer in PEERS if peer.name != BASELINE]
     assert len({peer.name for peer in PEERS}) == len(PEERS)
     assert all(version_of(peer) for peer in others)
     assert all((PROGRAMS / f"{peer.program}{suffix[peer.runtime]}").is_file() for peer in others)
+
+
+def test_a_peer_without_its_runtime_is_left_out_with_a_line() -> None:
+    peers = [find_peer("tickwheel"), find_peer("river")]
+    assert available(peers, {Runtime.GO: "go is not installed"}) == (
+        [find_peer("tickwheel")],
+        ["River is left out: go is not installed"],
+    )
+
+
+def test_the_limit_of_a_step_and_the_counts_can_be_given() -> None:
+    options = parse(["--limit", "40", "--jobs", "1000"])
+    sizes = sizes_from(Sizes(), jobs=options.jobs, limit_s=options.limit, burst=options.burst)
+    assert (sizes.limit_s, sizes.jobs, sizes.burst) == (40, 1_000, Sizes().burst)
+
+
+def test_a_slow_peer_has_a_part_of_the_jobs_where_that_is_said() -> None:
+    peer = find_peer("celery")
+    assert peer.share("drain") > 1 == peer.share("single")
+    assert Sizes(jobs=1_000).count("drain", 4) == 250
+    assert Sizes(jobs=2, burst=3).count("burst", 4) == 1
 
 
 def test_calls_of_all_workers_are_read(tmp_path: Path) -> None:

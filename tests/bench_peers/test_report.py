@@ -60,6 +60,32 @@ def test_without_tickwheel_there_are_no_ratios() -> None:
     assert "ahead of Tickwheel" not in section.lower().replace("**bold**", "")
 
 
+def test_a_part_of_the_jobs_is_told_beside_the_figure() -> None:
+    section = rendered(outcome("tickwheel", per_s=500), outcome("celery", per_s=250))
+    assert row_of(section, "Celery, fsync each second")[0] == "250 (×0.50, 1/10 of the jobs)"
+
+
+def test_a_smaller_burst_is_not_compared() -> None:
+    section = rendered(
+        outcome("tickwheel", "burst", late_p50_ms=100, late_p99_ms=200),
+        outcome("procrastinate", "burst", late_p50_ms=50, late_p99_ms=70),
+    )
+    assert row_of(section, "Procrastinate") == ["50 (1/4 of the jobs)", "70 (1/4 of the jobs)"]
+    assert "No peer is ahead" in section
+
+
+def test_who_was_left_out_is_told() -> None:
+    section = render(
+        [outcome("tickwheel", per_s=1)],
+        sizes=Sizes(),
+        rounds=1,
+        versions=VERSIONS,
+        load=0.5,
+        left_out=["River is left out: go is not installed"],
+    )
+    assert "- River is left out: go is not installed" in section
+
+
 def test_a_failure_and_an_early_start_are_told() -> None:
     early = outcome("celery", "steady", late_p50_ms=1, late_p99_ms=2, early=3)
     section = rendered(Outcome("pg-boss", "burst", 1, {}, "Error: a | b"), early)

@@ -101,9 +101,8 @@ function called(folder) {
 }
 
 async function untilDone(producer, config) {
-  const deadline = Date.now() + config.limit_s * 1000;
   while (called(config.folder) < config.jobs || (await producer.left()) > 0) {
-    if (Date.now() > deadline) throw new Error(`${called(config.folder)} of ${config.jobs} jobs in ${config.limit_s} s`);
+    if (performance.now() > config.limit_s * 1000) throw new Error(`${called(config.folder)} of ${config.jobs} jobs in ${config.limit_s} s`);
     await sleep(CHECK_MS);
   }
 }

@@ -27,6 +27,7 @@ SINGLES_IN_FLIGHT: Final = 64
 HOUR_MS: Final = 3_600_000
 STOP_S: Final = 20
 
+BEGAN_S: Final = time.monotonic()
 Item = TypeVar("Item")
 
 
@@ -196,9 +197,8 @@ def _called(folder: str) -> int:
 
 
 async def _until_done(producer: Producer, config: Config) -> None:
-    deadline = time.monotonic() + config.limit_s
     while _called(config.folder) < config.jobs or await producer.left() > 0:
-        if time.monotonic() > deadline:
+        if time.monotonic() > BEGAN_S + config.limit_s:
             raise RuntimeError(f"{_called(config.folder)} of {config.jobs} jobs in {config.limit_s} s")
         await asyncio.sleep(CHECK_S)
 
