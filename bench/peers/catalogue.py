@@ -143,8 +143,8 @@ PEERS: Final = (
         server=Server.POSTGRESQL,
         package="github.com/riverqueue/river",
         program="river",
-        settings={"workers": 2_000, "cooldown_ms": 2, "poll_ms": 20},
-        said="`MaxWorkers` 2,000, `FetchCooldown` 2 ms, `FetchPollInterval` 20 ms (as in its own benchmark), its"
+        settings={"workers": 2_000, "cooldown_ms": 1, "poll_ms": 1},
+        said="`MaxWorkers` 2,000, `FetchCooldown` and `FetchPollInterval` 1 ms (their minimum), its"
         " batch completer, `InsertManyFast` of 1,000; completed rows kept; scheduled jobs are made available by"
         " its leader each 5 s, which can't be set",
     ),
@@ -182,7 +182,7 @@ PEERS: Final = (
         program="procrastinate_peer",
         workers=2,
         settings={"concurrency": 20, "poll_s": 0.1},
-        shares={"drain": 20, "burst": 4},
+        shares={"drain": 40, "burst": 10},
         said="2 worker processes, uvloop, `concurrency` 20, `fetch_job_polling_interval` 0.1 s, `delete_jobs`"
         " successful, `batch_defer` of 1,000",
     ),

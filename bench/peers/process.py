@@ -1,7 +1,8 @@
 """Runs a peer's program and speaks the protocol that all of them share.
 
 A program prints lines of JSON; the last one is its result. `{"mark": "loaded"}` and `{"mark": "done"}` enclose
-what is measured: at `loaded` it waits for a line on its input, so that the clocks can be looked at first.
+what is measured: at each of them it waits for a line on its input, so that the clocks can be looked at while no
+process starts or ends.
 """
 
 import json
@@ -83,7 +84,7 @@ def _follow(program: subprocess.Popen[str], on_mark: Callable[[str, int], None])
             result = said
             continue
         on_mark(said["mark"], program.pid)
-        if said["mark"] == "loaded":
+        with suppress(BrokenPipeError):  # it has ended: its code says why
             program.stdin.write("go\n")
             program.stdin.flush()
     return result

@@ -121,16 +121,17 @@ def test_a_tree_counts_descendants_and_nobody_else() -> None:
     assert processes()[os.getpid()].parent == os.getppid()
 
 
-def test_a_program_waits_at_the_first_mark_and_gives_its_last_line() -> None:
+def test_a_program_waits_at_each_mark_and_gives_its_last_line() -> None:
     seen: list[str] = []
     text = """
 print('{"mark": "loaded"}', flush=True)
 went = input()
 print('{"mark": "done"}', flush=True)
+went += input()
 print('noise')
 print('{"went": "%s"}' % went, flush=True)
 """
-    assert run_program(program(text), limit_s=30, on_mark=lambda mark, pid: seen.append(mark)) == {"went": "go"}
+    assert run_program(program(text), limit_s=30, on_mark=lambda mark, pid: seen.append(mark)) == {"went": "gogo"}
     assert seen == ["loaded", "done"]
 
 
@@ -170,7 +171,7 @@ def _is_gone(pid: int) -> bool:
     return False
 
 
-def test_tickwheel_itself_stops_between_loading_and_draining(tmp_path: Path) -> None:
+def test_tickwheel_itself_stops_before_and_after_draining(tmp_path: Path) -> None:
     seen: list[str] = []
     config = json.dumps({"url": f"sqlite:{tmp_path / 'bench.db'}", "jobs": 300})
     command = [sys.executable, "-m", "bench.peers.programs.tickwheel_drain", "main", config]

@@ -70,7 +70,7 @@ def test_a_smaller_burst_is_not_compared() -> None:
         outcome("tickwheel", "burst", late_p50_ms=100, late_p99_ms=200),
         outcome("procrastinate", "burst", late_p50_ms=50, late_p99_ms=70),
     )
-    assert row_of(section, "Procrastinate") == ["50 (1/4 of the jobs)", "70 (1/4 of the jobs)"]
+    assert row_of(section, "Procrastinate") == ["50 (1/10 of the jobs)", "70 (1/10 of the jobs)"]
     assert "No peer is ahead" in section
 
 

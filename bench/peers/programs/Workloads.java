@@ -1,5 +1,6 @@
 // What the main process of a peer in Java does for each workload.
 
+import java.io.BufferedReader;
 import java.util.ArrayList;
 import java.util.Iterator;
 import java.util.List;
@@ -83,16 +84,21 @@ final class Workloads {
     return (System.nanoTime() - beganNs) / 1e6;
   }
 
+  private static void mark(String name, BufferedReader driver) throws Exception {
+    Harness.say(Map.of("mark", name));
+    Harness.await(driver);
+  }
+
   private Map<String, Double> drain() throws Exception {
     addAll(batches(null), producer::addBatch, BATCHES_IN_FLIGHT);
     Harness.Workers workers = new Harness.Workers(config, json);
-    Harness.say(Map.of("mark", "loaded"));
-    Harness.await(Harness.lines(System.in));
+    BufferedReader driver = Harness.lines(System.in);
+    mark("loaded", driver);
     long began = System.nanoTime();
     workers.start();
     Harness.untilDone(producer, config);
     double took = tookMs(began);
-    Harness.say(Map.of("mark", "done"));
+    mark("done", driver);
     workers.stop();
     return Map.of("took_ms", took);
   }

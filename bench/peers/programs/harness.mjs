@@ -32,6 +32,11 @@ function say(line) {
   process.stdout.write(`${JSON.stringify(line)}\n`);
 }
 
+async function mark(name, lines) {
+  say({ mark: name });
+  await once(lines, "line");
+}
+
 async function work(peer, config) {
   const file = fs.openSync(path.join(config.folder, `calls-${process.pid}.bin`), "a");
   const noted = [];
@@ -110,13 +115,13 @@ async function untilDone(producer, config) {
 async function drain(producer, config) {
   await addAll(batches(config, null), producer.addBatch, BATCHES_IN_FLIGHT);
   const workers = await startWorkers(config);
-  say({ mark: "loaded" });
-  await once(readline.createInterface({ input: process.stdin }), "line");
+  const lines = readline.createInterface({ input: process.stdin });
+  await mark("loaded", lines);
   const began = performance.now();
   workers.start();
   await untilDone(producer, config);
   const took_ms = performance.now() - began;
-  say({ mark: "done" });
+  await mark("done", lines);
   await workers.stop();
   return { took_ms };
 }

@@ -217,6 +217,7 @@ async def _drain(producer: Producer, config: Config) -> dict[str, float]:
     await _until_done(producer, config)
     took_ms = (time.monotonic() - began) * 1000
     _say(mark="done")
+    await asyncio.to_thread(sys.stdin.readline)
     await workers.stop()
     return {"took_ms": took_ms}
 

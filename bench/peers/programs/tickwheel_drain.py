@@ -1,4 +1,4 @@
-"""`tickwheel bench throughput`, with a pause between loading and draining to look at the clocks."""
+"""`tickwheel bench throughput`, with a pause before and after draining to look at the clocks."""
 
 import json
 import sys
@@ -17,10 +17,14 @@ class Marks:
     def update(self, n_steps: int) -> None:
         before, self._steps = self._steps, self._steps + n_steps
         if before < self._jobs <= self._steps:
-            print(json.dumps({"mark": "loaded"}), flush=True)
-            sys.stdin.readline()
+            _mark("loaded")
         if before < 2 * self._jobs <= self._steps:
-            print(json.dumps({"mark": "done"}), flush=True)
+            _mark("done")
+
+
+def _mark(name: str) -> None:
+    print(json.dumps({"mark": name}), flush=True)
+    sys.stdin.readline()
 
 
 def main() -> None:

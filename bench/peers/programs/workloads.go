@@ -55,16 +55,21 @@ func addAll[Item any](items []Item, add func(context.Context, Item) error, inFli
 
 func tookMS(since time.Time) float64 { return float64(time.Since(since).Microseconds()) / 1000 }
 
+func mark(name string, driver *bufio.Reader) {
+	say(map[string]any{"mark": name})
+	await(driver)
+}
+
 func drain(producer Producer, config Config) map[string]any {
 	addAll(batches(config, nil), producer.AddBatch, batchesInFlight)
 	workers := startWorkers(config)
-	say(map[string]any{"mark": "loaded"})
-	await(bufio.NewReader(os.Stdin))
+	driver := bufio.NewReader(os.Stdin)
+	mark("loaded", driver)
 	start := time.Now()
 	workers.order("start")
 	untilDone(producer, config)
 	took := tookMS(start)
-	say(map[string]any{"mark": "done"})
+	mark("done", driver)
 	workers.stop()
 	return map[string]any{"took_ms": took}
 }
