@@ -71,3 +71,20 @@ def test_hot_statement_walks_its_batch_once(database: apsw.Connection, area: str
 def test_the_scan_check_bites(database: apsw.Connection) -> None:
     plan = plan_of(database, "SELECT * FROM jobs WHERE payload = 'x'")
     assert plan == ["SCAN jobs"]
+
+
+@pytest.mark.parametrize(
+    ("area", "name"), [("insert", "insert_jobs"), ("claim", "claim_first"), ("complete", "succeed")]
+)
+def test_hot_write_opens_no_temporary_table_per_row(database: apsw.Connection, area: str, name: str) -> None:
+    # A condition of an index that lists more than two constants would, and so would an INSERT in a trigger.
+    sql = load_statements(area)[name]
+    names = dict.fromkeys(re.findall(r":([a-z_]+)", sql))
+    ops = [(str(op[1]), int(str(op[2])), str(op[5])) for op in database.execute(f"EXPLAIN {sql}", names)]
+    programs = [number for number, op in enumerate(ops) if op[0] == "Init"]
+    parts = [ops[start:end] for start, end in zip(programs, [*programs[1:], len(ops)], strict=True)]
+    per_row = parts[0][next(n for n, op in enumerate(parts[0]) if op[0] == "OpenWrite") :]
+    assert "OpenEphemeral" not in [op[0] for op in per_row]
+    for part in parts[1:]:
+        if "run_waits" not in part[0][2]:
+            assert "OpenEphemeral" not in [op[0] for op in part], part[0]

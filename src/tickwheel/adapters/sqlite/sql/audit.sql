@@ -2,7 +2,7 @@
 -- Each job of the piece with its standing. A one-off's is that of its run; of a recurring job its live timer counts.
 SELECT json_group_array(json_array(hex(p.job_id), 0,
          CASE
-           WHEN p.state IN (2, 3, 4) THEN 'ended'
+           WHEN p.state BETWEEN 2 AND 4 THEN 'ended'
            WHEN p.flags & 4 AND p.state = 1 THEN 'paused'
            WHEN p.flags & 4 THEN
              (SELECT CASE WHEN count(*) = 0 THEN 'unaccounted'
@@ -16,7 +16,7 @@ SELECT json_group_array(json_array(hex(p.job_id), 0,
                 FROM timers AS t
                WHERE t.due_ms = p.first_due_ms AND t.job_id = p.job_id AND t.scheduled_ms = p.first_instant_ms
                  AND t.gen = p.first_gen)
-           WHEN r.state IN (1, 2, 3) THEN iif(r.lease_ms <= :now_ms, 'past_lease', 'in_flight')
+           WHEN r.state BETWEEN 1 AND 3 THEN iif(r.lease_ms <= :now_ms, 'past_lease', 'in_flight')
            WHEN r.state = 0 THEN
              (SELECT CASE WHEN count(*) = 0 THEN 'unaccounted'
                           WHEN min(t.due_ms) <= :overdue_ms THEN 'overdue' ELSE 'waiting' END
@@ -34,7 +34,7 @@ SELECT json_group_array(json_array(hex(p.job_id), 0,
 -- Listed runs; `:open_only`: of those that have not ended.
 SELECT json_group_array(json_array(hex(r.job_id), r.scheduled_ms,
          CASE
-           WHEN r.state IN (1, 2, 3) THEN iif(r.lease_ms <= :now_ms, 'past_lease', 'in_flight')
+           WHEN r.state BETWEEN 1 AND 3 THEN iif(r.lease_ms <= :now_ms, 'past_lease', 'in_flight')
            WHEN r.state = 0 THEN
              (SELECT CASE WHEN count(*) = 0 THEN 'unaccounted'
                           WHEN min(t.due_ms) <= :overdue_ms THEN 'overdue' ELSE 'waiting' END
@@ -51,7 +51,7 @@ SELECT json_group_array(json_array(hex(r.job_id), r.scheduled_ms,
 -- name: open_runs
 SELECT json_group_array(json_array(hex(r.job_id), r.scheduled_ms,
          CASE
-           WHEN r.state IN (1, 2, 3) THEN iif(r.lease_ms <= :now_ms, 'past_lease', 'in_flight')
+           WHEN r.state BETWEEN 1 AND 3 THEN iif(r.lease_ms <= :now_ms, 'past_lease', 'in_flight')
            WHEN r.state = 0 THEN
              (SELECT CASE WHEN count(*) = 0 THEN 'unaccounted'
                           WHEN min(t.due_ms) <= :overdue_ms THEN 'overdue' ELSE 'waiting' END
@@ -61,5 +61,5 @@ SELECT json_group_array(json_array(hex(r.job_id), r.scheduled_ms,
            ELSE 'paused'
          END))
   FROM (SELECT job_id, scheduled_ms, state, lease_ms, due_ms, timer_gen FROM runs
-         WHERE listed = 1 AND state IN (0, 1, 2, 3, 8) AND (job_id, scheduled_ms) > (:job_id, :scheduled_ms)
+         WHERE listed = 1 AND state NOT BETWEEN 4 AND 7 AND (job_id, scheduled_ms) > (:job_id, :scheduled_ms)
          ORDER BY job_id, scheduled_ms LIMIT :limit) AS r

@@ -25,7 +25,7 @@ SELECT json_group_array(json_array(b.n, j.state, j.version, j.lane, j.flags & 4,
 
 -- name: open_runs
 SELECT json_group_array(json_array(hex(r.job_id), r.scheduled_ms, r.state, r.fence))
-  FROM carray(:wanted) CROSS JOIN runs AS r ON r.job_id = carray.value AND r.listed = 1 AND r.state IN (0, 1, 2, 3, 8)
+  FROM carray(:wanted) CROSS JOIN runs AS r ON r.job_id = carray.value AND r.listed = 1 AND r.state NOT BETWEEN 4 AND 7
 
 -- name: insert_runs
 -- batch: scheduled_ms state gen fence attempt last lane listed skip_reason worker due_ms timer_gen armed_ms claimed_ms finished_ms lease_ms

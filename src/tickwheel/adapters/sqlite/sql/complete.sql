@@ -8,7 +8,7 @@ UPDATE runs
        error = NULL
   FROM batch AS b
  WHERE runs.scheduled_ms = b.scheduled_ms AND runs.job_id = b.job_id
-   AND runs.fence = b.fence AND runs.state IN (1, 2, 3)
+   AND runs.fence = b.fence AND runs.state BETWEEN 1 AND 3
 
 -- name: observe
 -- What a completion has to know, per row of the batch.
@@ -28,7 +28,7 @@ UPDATE runs
        error = b.error
   FROM batch AS b
  WHERE runs.scheduled_ms = b.scheduled_ms AND runs.job_id = b.job_id
-   AND runs.fence = b.fence AND runs.state IN (1, 2, 3)
+   AND runs.fence = b.fence AND runs.state BETWEEN 1 AND 3
 
 -- name: wait_again
 -- Retries and returns; the table's trigger replaces the timer by the follow-up.
@@ -39,7 +39,7 @@ UPDATE runs
        worker = NULL, started_ms = NULL, lease_ms = NULL, beat_ms = NULL
   FROM batch AS b
  WHERE runs.scheduled_ms = b.scheduled_ms AND runs.job_id = b.job_id
-   AND runs.fence = b.fence AND runs.state IN (1, 2, 3)
+   AND runs.fence = b.fence AND runs.state BETWEEN 1 AND 3
 
 -- name: record_attempts
 -- batch: scheduled_ms fence attempt worker started_ms finished_ms outcome http_status error excerpt
@@ -63,11 +63,11 @@ UPDATE runs
        started_ms = coalesce(nullif(b.started_ms, 0), runs.started_ms), lease_ms = b.lease_ms, beat_ms = b.beat_ms
   FROM batch AS b
  WHERE runs.scheduled_ms = b.scheduled_ms AND runs.job_id = b.job_id
-   AND runs.fence = b.fence AND runs.state IN (1, 2, 3)
+   AND runs.fence = b.fence AND runs.state BETWEEN 1 AND 3
 
 -- name: held
 -- batch: scheduled_ms fence
 SELECT json_group_array(b.n)
   FROM batch AS b
  CROSS JOIN runs AS r ON r.scheduled_ms = b.scheduled_ms AND r.job_id = b.job_id
- WHERE r.fence = b.fence AND r.state IN (1, 2, 3)
+ WHERE r.fence = b.fence AND r.state BETWEEN 1 AND 3

@@ -10,16 +10,16 @@ SELECT json_group_array(hex(job_id))
 -- name: newest_in_state
 SELECT json_group_array(hex(job_id))
   FROM (SELECT job_id FROM (SELECT job_id FROM jobs
-                             WHERE tenant_id = :tenant_id AND state = :job_state AND state IN (1, 2, 3)
+                             WHERE tenant_id = :tenant_id AND state = :job_state AND state BETWEEN 1 AND 3
                                AND job_id < :before ORDER BY job_id DESC LIMIT :count)
          UNION
         SELECT job_id FROM (SELECT job_id FROM runs
-                             WHERE state = :run_state AND state IN (5, 6, 7, 8) AND listed = 0 AND job_id < :before
+                             WHERE state = :run_state AND state >= 5 AND listed = 0 AND job_id < :before
                              ORDER BY job_id DESC LIMIT :count)
          ORDER BY job_id DESC LIMIT :count)
 
 -- name: in_flight
-SELECT json_group_array(hex(job_id)) FROM (SELECT job_id FROM runs WHERE state IN (1, 2, 3) LIMIT :count)
+SELECT json_group_array(hex(job_id)) FROM (SELECT job_id FROM runs WHERE state BETWEEN 1 AND 3 LIMIT :count)
 
 -- name: named_like
 SELECT json_group_array(hex(job_id))

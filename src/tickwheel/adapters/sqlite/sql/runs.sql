@@ -2,14 +2,14 @@
 -- In-flight runs whose lease is past, or whose worker is not ours.
 SELECT json_group_array(json_array(scheduled_ms, hex(job_id)))
   FROM (SELECT * FROM (SELECT lease_ms, job_id, scheduled_ms FROM runs
-                        WHERE state IN (1, 2, 3) AND worker = :worker AND lease_ms <= :now_ms
+                        WHERE state BETWEEN 1 AND 3 AND worker = :worker AND lease_ms <= :now_ms
                         ORDER BY lease_ms LIMIT :limit)
         UNION ALL
         SELECT * FROM (SELECT lease_ms, job_id, scheduled_ms FROM runs
-                        WHERE state IN (1, 2, 3) AND worker < :worker LIMIT :limit)
+                        WHERE state BETWEEN 1 AND 3 AND worker < :worker LIMIT :limit)
         UNION ALL
         SELECT * FROM (SELECT lease_ms, job_id, scheduled_ms FROM runs
-                        WHERE state IN (1, 2, 3) AND worker > :worker LIMIT :limit)
+                        WHERE state BETWEEN 1 AND 3 AND worker > :worker LIMIT :limit)
         ORDER BY lease_ms, job_id, scheduled_ms LIMIT :limit)
 
 -- name: runs_by_key

@@ -23,7 +23,7 @@ SELECT json_group_array(json_array(
          updated_ms, hex(job_id),
          max(updated_ms, created_ms) < iif(idempotency_key IS NULL, :cutoff_ms, :key_cutoff_ms)))
   FROM (SELECT job_id, updated_ms, created_ms, idempotency_key FROM jobs
-         WHERE state IN (2, 3, 4) AND (updated_ms, job_id) > (:updated_ms, :job_id) AND updated_ms < :cutoff_ms
+         WHERE state BETWEEN 2 AND 4 AND (updated_ms, job_id) > (:updated_ms, :job_id) AND updated_ms < :cutoff_ms
          ORDER BY updated_ms, job_id LIMIT :limit)
 
 -- name: spent

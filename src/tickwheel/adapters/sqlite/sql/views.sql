@@ -26,7 +26,7 @@ SELECT json_group_array(json_array(hex(job_id), due_ms, scheduled_ms, gen, armed
 SELECT json_group_array(json_array({run}))
   FROM (SELECT r.scheduled_ms, r.job_id
           FROM carray(:wanted)
-         CROSS JOIN runs AS r ON r.job_id = carray.value AND r.listed = 1 AND r.state IN (0, 1, 2, 3, 8)
+         CROSS JOIN runs AS r ON r.job_id = carray.value AND r.listed = 1 AND r.state NOT BETWEEN 4 AND 7
          UNION ALL
         SELECT (SELECT max(r.scheduled_ms) FROM runs AS r WHERE r.job_id = carray.value AND r.listed = 1), carray.value
           FROM carray(:wanted)
