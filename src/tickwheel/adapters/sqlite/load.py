@@ -1,9 +1,11 @@
 """Reads waiting timers and what their claims need."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import accumulate
 from typing import Any, Final
 
 import apsw
+import msgspec
 import numpy as np
 
 from tickwheel.adapters.sqlite.connection import Session
@@ -13,6 +15,9 @@ from tickwheel.domain.job import JobState
 from tickwheel.ports.store import BrokenChain, ChainPage, WorkDefinition
 
 SQL: Final = load_statements("load")
+
+_JOB_STATES: Final = tuple(JobState)
+_decode_columns: Final = msgspec.json.Decoder(list[list[Any]]).decode
 
 
 def load_timers(session: Session, from_ms: int, until_ms: int, limit: int) -> Rows:
@@ -46,23 +51,29 @@ def load_work(session: Session, job_ids: Sequence[bytes]) -> list[WorkDefinition
     """In the order given; None where there is no such job."""
     if not job_ids:
         return []
-    wanted = apsw.carray(tuple(dict.fromkeys(job_ids)))
-    found = {
-        bytes.fromhex(values[0]): _work(values) for values in session.table(SQL["load_work"], {"wanted": wanted})
-    }
-    return [found.get(job_id) for job_id in job_ids]
+    columns, specs, payloads = session.value(SQL["load_work"], {"wanted": apsw.carray(tuple(job_ids))})
+    *columns, spec_bytes, payload_bytes, taken = _decode_columns(columns)
+    rows = zip(*columns, _cut(specs, spec_bytes), _cut(payloads, payload_bytes), taken, strict=True)
+    return [
+        None
+        if version is None
+        else WorkDefinition(
+            tenant_id,
+            name,
+            _JOB_STATES[state],
+            version,
+            spec,
+            payload.decode(),
+            idempotency_key,
+            effective_ms,
+            tuple(map(int, instants.split(","))) if instants else (),
+        )
+        for tenant_id, name, state, version, idempotency_key, effective_ms, spec, payload, instants in rows
+    ]
 
 
-def _work(values: Sequence[Any]) -> WorkDefinition:
-    _, tenant_id, name, state, version, spec, payload, idempotency_key, effective_ms, taken_ms = values
-    return WorkDefinition(
-        tenant_id=tenant_id,
-        name=name,
-        state=JobState(state),
-        version=version,
-        spec=spec.encode(),
-        payload=payload,
-        idempotency_key=idempotency_key,
-        effective_ms=effective_ms,
-        taken_ms=() if taken_ms is None else tuple(map(int, taken_ms.split(","))),
-    )
+def _cut(joined: bytes | None, lengths: Sequence[int | None]) -> Iterator[bytes]:
+    """The pieces of a text that was joined end to end, empty where nothing was."""
+    ends = list(accumulate(length or 0 for length in lengths))
+    text = joined or b""
+    return (text[start:end] for start, end in zip([0, *ends], ends, strict=False))

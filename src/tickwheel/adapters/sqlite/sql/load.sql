@@ -20,10 +20,14 @@ SELECT json_group_array(json_array(
          WHERE state = 0 AND flags & 4 AND job_id > :after ORDER BY job_id LIMIT :limit) AS piece
 
 -- name: load_work
+-- One row of columns, a place in them per wanted job, empty where there is none. Specs and payloads are long: joined
+-- end to end they are neither quoted here nor read character by character there.
 -- Last: the instants after the live one that have a row already (recurring jobs only).
-SELECT json_group_array(json_array(hex(j.job_id), j.tenant_id, j.name, j.state, j.version, j.spec, j.payload,
-                                     j.idempotency_key, j.effective_ms,
-                                     iif(j.flags & 4,
+SELECT json_array(json_group_array(j.tenant_id), json_group_array(j.name), json_group_array(j.state),
+                  json_group_array(j.version), json_group_array(j.idempotency_key),
+                  json_group_array(j.effective_ms), json_group_array(octet_length(j.spec)),
+                  json_group_array(octet_length(j.payload)),
+                  json_group_array(iif(j.flags & 4,
              (SELECT group_concat(r.scheduled_ms) FROM runs AS r
                WHERE r.job_id = j.job_id AND r.listed = 1
                  AND r.scheduled_ms > (SELECT min(t.scheduled_ms) FROM timers AS t
@@ -31,5 +35,6 @@ SELECT json_group_array(json_array(hex(j.job_id), j.tenant_id, j.name, j.state, 
                                           AND NOT EXISTS (SELECT 1 FROM runs AS o
                                                            WHERE o.scheduled_ms = t.scheduled_ms
                                                              AND o.job_id = t.job_id))),
-             NULL)))
-  FROM carray(:wanted) CROSS JOIN jobs AS j ON j.job_id = carray.value
+             NULL))),
+       CAST(group_concat(j.spec, '') AS BLOB), CAST(group_concat(j.payload, '') AS BLOB)
+  FROM carray(:wanted) LEFT JOIN jobs AS j ON j.job_id = carray.value
