@@ -27,6 +27,36 @@ def test_a_node_does_everything_by_default() -> None:
     assert all(load(store=STORE).has(role) for role in Role)
 
 
+@pytest.mark.parametrize("given", [0, 65, "two", "1.5", ""])
+def test_the_number_of_processes_has_bounds(given: Any) -> None:
+    assert refusal(store=STORE, processes=given) == {
+        "--processes": f"must be a whole number from 1 to 64, not {given!r}"
+    }
+
+
+def test_the_number_of_processes_is_read_from_all_three_places(tmp_path: Path) -> None:
+    assert load().processes == 1
+    assert load(store=STORE, processes="4").processes == 4
+    assert load({"TICKWHEEL_PROCESSES": "64"}, store=STORE).processes == 64
+    config = tmp_path / "tickwheel.toml"
+    config.write_text(f'store = "{STORE}"\nprocesses = 3\n')
+    assert load(config_file=config).processes == 3
+
+
+@pytest.mark.parametrize("store", ["", "sqlite:somewhere", "memory:"])
+def test_an_embedded_store_has_one_process(store: str) -> None:
+    message = refusal(store=store, processes=2)["--processes"]
+    assert "an embedded store belongs to one process, not to 2" in message
+    assert "leave it out, or name a PostgreSQL store (--store postgresql://" in message
+    assert load(store=store, processes=1).processes == 1
+
+
+def test_the_own_ports_of_processes_must_exist() -> None:
+    assert "must be 65533 at most for 2 processes" in refusal(store=STORE, processes=2, port=65_534)["--port"]
+    assert load(store=STORE, processes=2, port=65_533).port == 65_533
+    assert load(store=STORE, port=65_535).port == 65_535
+
+
 @pytest.mark.parametrize("given", ["api", "scheduler,worker", " scheduler , worker ", "api,scheduler,worker"])
 def test_roles_are_given_by_commas_in_all_three_forms(given: str, tmp_path: Path) -> None:
     wanted = tuple(part.strip() for part in given.split(","))

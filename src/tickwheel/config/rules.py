@@ -11,6 +11,7 @@ from tickwheel.config.settings import (
     CLUSTER_SCHEMES,
     DEFAULT_CLUSTER,
     LOOPBACK_HOSTS,
+    MAX_PORT,
     Role,
     Settings,
 )
@@ -40,6 +41,7 @@ def check_together(settings: Settings, origin: Mapping[str, str], problems: list
     _check_roles(settings, wrong)
     if settings.advertise and settings.loopback_only and settings.advertise not in LOOPBACK_HOSTS:
         wrong("advertise", "others can't reach a node that listens on loopback only; give --host too")
+    _check_own_ports(settings, wrong)
     if settings.store.partition(":")[0] in ("", *EMBEDDED_SCHEMES):
         _check_alone(settings, wrong)
 
@@ -113,11 +115,23 @@ def _check_roles(settings: Settings, wrong: Wrong) -> None:
         )
 
 
+def _check_own_ports(settings: Settings, wrong: Wrong) -> None:
+    """Each of several processes listens on a port of its own besides, after the one that they share."""
+    highest = MAX_PORT - settings.processes
+    if settings.processes > 1 and settings.port > highest:
+        wrong(
+            "port",
+            f"must be {highest} at most for {settings.processes} processes: each has one of the ports after it",
+        )
+
+
 def _check_alone(settings: Settings, wrong: Wrong) -> None:
     """An embedded store belongs to one process, which must do everything."""
     remedy = "leave it out, or name a PostgreSQL store (--store postgresql://…)"
     if set(settings.roles) < set(ALL_ROLES):
         wrong("roles", f"an embedded store belongs to one process, so nobody could do the rest; {remedy}")
+    if settings.processes > 1:
+        wrong("processes", f"an embedded store belongs to one process, not to {settings.processes}; {remedy}")
     if settings.coordinator:
         wrong("coordinator", f"an embedded store has one node only, and nothing to coordinate; {remedy}")
     if settings.history:

@@ -8,6 +8,7 @@ from tickwheel.domain.redaction import redacted
 
 LOOPBACK_HOSTS: Final = frozenset({"127.0.0.1", "::1", "localhost"})
 DEFAULT_PORT: Final = 8080
+MAX_PORT: Final = 65_535
 DEFAULT_CLUSTER: Final = "tickwheel"
 CLUSTER_SCHEMES: Final = frozenset({"postgresql", "postgres"})
 
@@ -37,7 +38,13 @@ class Settings:
     """Everything that an operator may set."""
 
     host: str = _setting("127.0.0.1", "Address to listen on.")
-    port: int = _setting(DEFAULT_PORT, "Port to listen on; 0 takes a free one.", low=0, high=65_535)
+    port: int = _setting(DEFAULT_PORT, "Port to listen on; 0 takes a free one.", low=0, high=MAX_PORT)
+    processes: int = _setting(
+        1,
+        "Processes that share the port, each a node on the PostgreSQL store; one per core.",
+        low=1,
+        high=64,
+    )
     store: str = _setting(
         "",
         "Where jobs are stored: sqlite:FOLDER, postgresql://… or memory: (default: sqlite in the data folder).",

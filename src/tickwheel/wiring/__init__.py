@@ -2,10 +2,11 @@
 
 from typing import TYPE_CHECKING
 
+from tickwheel.adapters.telemetry.logs import configure_logs
 from tickwheel.wiring.auditing import FullAudit, audit_store
 from tickwheel.wiring.executors import handler_names
 from tickwheel.wiring.inspection import inspect_shared_store
-from tickwheel.wiring.node import Node, open_node
+from tickwheel.wiring.node import Node, node_name, open_node
 from tickwheel.wiring.schema import (
     SchemaStep,
     after_restore,
@@ -27,10 +28,12 @@ __all__ = [
     "SchemaStep",
     "after_restore",
     "audit_store",
+    "configure_logs",
     "handler_names",
     "inspect_shared_store",
     "is_shared",
     "migrate_shared_store",
+    "node_name",
     "open_any_store",
     "open_node",
     "open_store",

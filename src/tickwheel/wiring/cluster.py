@@ -1,7 +1,6 @@
 """What a node has besides when it shares its store with others: the store's clock, membership, ownership."""
 
 import asyncio
-import os
 import socket
 from collections.abc import Awaitable, Callable
 from typing import Final
@@ -26,8 +25,16 @@ class Cluster:
     """The cluster's side of one node. `join` it to the firing side if there is one, then `start`."""
 
     def __init__(
-        self, settings: Settings, *, store: ShardStore, clock: StoreClock, events: EventSink, version: str
+        self,
+        settings: Settings,
+        *,
+        name: str,
+        store: ShardStore,
+        clock: StoreClock,
+        events: EventSink,
+        version: str,
     ) -> None:
+        self._name = name
         self._settings, self._store, self._events, self._version = settings, store, events, version
         self._clock = clock
         self._watch = StoreClockWatch(clock=clock, store=store, events=events, on_asked=self._tell_fitness)
@@ -53,7 +60,7 @@ class Cluster:
             randomness=SystemRandomness(),
             events=self._events,
             note=NodeNote(
-                name=f"{socket.gethostname()}-{os.getpid()}",
+                name=self._name,
                 version=self._version,
                 roles=tuple(self._settings.roles),
             ),

@@ -129,22 +129,34 @@ class Node:
         await self.aclose()
 
 
+def node_name() -> str:
+    """What a node is called that nobody gave a name: its machine, and its process there."""
+    return f"{socket.gethostname()}-{os.getpid()}"
+
+
 async def open_node(
-    settings: Settings, *, write_line: Callable[[str], None] | None = None, colors: bool = False
+    settings: Settings,
+    *,
+    write_line: Callable[[str], None] | None = None,
+    colors: bool = False,
+    name: str = "",
+    process: str = "",
 ) -> Node:
     """Build everything on the running event loop; fires nothing yet.
 
-    `write_line` gets one line per attempt (the console of `dev`). Raises `ConfigError` and `StoreUnavailable`.
+    `write_line` gets one line per attempt (the console of `dev`). One of several processes of a server has a
+    `name` for its logs and for other nodes, and `process` labels its metrics. Raises `ConfigError` and
+    `StoreUnavailable`.
     """
     handlers = load_handlers(settings.app)
-    configure_logs(log_format=settings.log_format, log_level=settings.log_level)
-    machine, metrics = SystemClock(), Metrics()
+    configure_logs(log_format=settings.log_format, log_level=settings.log_level, node=name)
+    machine, metrics = SystemClock(), Metrics(process)
     clock = StoreClock(machine=machine, wall_ms=machine.wall_ms) if settings.clustered else machine
     sinks: list[EventSink] = [metrics, LogSink()]
     if write_line is not None:
         sinks.append(Console(write=write_line, clock=clock, colors=colors))
     events = Fanout(sinks)
-    parts = _Parts(settings, machine, metrics, handlers, events)
+    parts = _Parts(settings, machine, metrics, handlers, events, name or node_name())
     return await (parts.alone(machine) if not isinstance(clock, StoreClock) else parts.in_cluster(clock))
 
 
@@ -152,11 +164,17 @@ class _Parts:
     """What both kinds of nodes are made of."""
 
     def __init__(
-        self, settings: Settings, machine: SystemClock, metrics: Metrics, handlers: Handlers, events: EventSink
+        self,
+        settings: Settings,
+        machine: SystemClock,
+        metrics: Metrics,
+        handlers: Handlers,
+        events: EventSink,
+        name: str,
     ) -> None:
         self._settings, self._machine, self._metrics = settings, machine, metrics
         self._handlers, self._events = handlers, events
-        self._worker = f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}"
+        self._name, self._worker = name, f"{name}-{secrets.token_hex(4)}"
 
     async def alone(self, clock: SystemClock) -> Node:
         """A node that holds all shards of its store."""
@@ -190,7 +208,12 @@ class _Parts:
             await clock.synchronise(store)
             clock.refuse_when_off()
             cluster = Cluster(
-                settings, store=store, clock=clock, events=self._events, version=version("tickwheel")
+                settings,
+                name=self._name,
+                store=store,
+                clock=clock,
+                events=self._events,
+                version=version("tickwheel"),
             )
             scheduler = None
             if settings.has(Role.SCHEDULER):

@@ -2,7 +2,8 @@
 
 import logging
 import sys
-from typing import Final, TextIO
+from collections.abc import MutableMapping
+from typing import Any, Final, TextIO
 
 import structlog
 
@@ -29,8 +30,11 @@ from tickwheel.ports.events import (
 LEVELS: Final = {name: getattr(logging, name.upper()) for name in ("debug", "info", "warning", "error")}
 
 
-def configure_logs(*, log_format: str, log_level: str, stream: TextIO | None = None) -> None:
-    """Set up structlog for this process: `text` for people, `json` for machines, to stderr."""
+def configure_logs(*, log_format: str, log_level: str, node: str = "", stream: TextIO | None = None) -> None:
+    """Set up structlog for this process: `text` for people, `json` for machines, to stderr.
+
+    With `node` every line says which node speaks: of several that write to one place.
+    """
     renderer = (
         structlog.processors.JSONRenderer()
         if log_format == "json"
@@ -38,18 +42,31 @@ def configure_logs(*, log_format: str, log_level: str, stream: TextIO | None = N
     )
     structlog.configure(
         processors=[
+            *([_Name(node)] if node else []),
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
             structlog.processors.format_exc_info,
             renderer,
         ],
         wrapper_class=structlog.make_filtering_bound_logger(LEVELS[log_level]),
-        logger_factory=structlog.PrintLoggerFactory(stream or sys.stderr),
+        # A line and its end in one write: several processes may write to the same place.
+        logger_factory=structlog.WriteLoggerFactory(stream or sys.stderr),
         cache_logger_on_first_use=False,
     )
     root = logging.getLogger()
     if not any(isinstance(handler, _Bridge) for handler in root.handlers):
         root.addHandler(_Bridge())
+
+
+class _Name:
+    """Adds the name of the node to each line."""
+
+    def __init__(self, node: str) -> None:
+        self._node = node
+
+    def __call__(self, logger: Any, method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+        event["node"] = self._node
+        return event
 
 
 class _Bridge(logging.Handler):

@@ -56,9 +56,13 @@ class GaugeReading(msgspec.Struct, frozen=True):
 
 
 class Metrics(Collector):
-    """An `EventSink` that counts, and the text of `/metrics`."""
+    """An `EventSink` that counts, and the text of `/metrics`.
 
-    def __init__(self) -> None:
+    `process` labels every series: of several processes behind one address, a scrape meets now one, now another.
+    """
+
+    def __init__(self, process: str = "") -> None:
+        self._process = process
         self._lateness = np.zeros((len(Lane), len(LATENESS_BOUNDS_MS) + 1), dtype=np.int64)
         self._lateness_sum_ms = np.zeros(len(Lane), dtype=np.int64)
         self._outcomes: Counter[str] = Counter()
@@ -147,6 +151,15 @@ class Metrics(Collector):
 
     def collect(self) -> Iterator[Metric]:
         """Called by prometheus_client at each scrape."""
+        for family in self._families():
+            if self._process:
+                family.samples = [
+                    sample._replace(labels={**sample.labels, "process": self._process})
+                    for sample in family.samples
+                ]
+            yield family
+
+    def _families(self) -> Iterator[Metric]:
         yield self._lateness_family()
         yield _counter("tickwheel_attempts", "Attempts that ended, by outcome.", self._outcomes, "outcome")
         yield _counter(

@@ -10,7 +10,7 @@ from tickwheel.domain.redaction import redacted
 from tickwheel.interfaces.cli.settings_options import read_settings, settings_options
 
 DEFAULT_URL: Final = f"http://127.0.0.1:{DEFAULT_PORT}"
-INSISTS: Final[dict[str, Any]] = {"host": "127.0.0.1", "token": (), "allow_loopback": True}
+INSISTS: Final[dict[str, Any]] = {"host": "127.0.0.1", "token": (), "allow_loopback": True, "processes": 1}
 
 
 @click.command(epilog="\b\nExamples:\n  tickwheel dev\n  tickwheel dev --port 9000 --data /tmp/try --app app:app")

@@ -3,6 +3,9 @@
 Order of the start: store and scheduler, then the port, then firing. Order of the end: readiness turns false,
 nothing new is claimed, running work gets the grace time; the API answers all the while, so that a run can still be
 cancelled; then the port closes, then the store.
+
+One of several processes (`supervisor`) does the same, and tells its parent instead of the terminal that it runs.
+When the parent is gone it drains as well, but closes the port first: somebody may want to start the server again.
 """
 
 import asyncio
@@ -11,8 +14,8 @@ import os
 import resource
 import socket
 import sys
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from typing import Final
 
 import msgspec
@@ -21,12 +24,14 @@ from starlette.types import ASGIApp
 from tickwheel.config import Settings
 from tickwheel.domain.errors import StoreUnavailable
 from tickwheel.interfaces.cli.failures import Failure
+from tickwheel.interfaces.cli.lifeline import Lifeline, Order, Ready
 from tickwheel.interfaces.cli.readiness import Readiness
 from tickwheel.interfaces.cli.stopping import Stopping
 from tickwheel.interfaces.cli.terminal import Terminal
 from tickwheel.interfaces.http.app import build_app
 from tickwheel.interfaces.http.deps import Deps
 from tickwheel.interfaces.http.echo import Echo
+from tickwheel.interfaces.http.listening import bind
 from tickwheel.interfaces.http.server import HttpServer
 from tickwheel.wiring import Node, open_node, shown_store
 
@@ -44,13 +49,19 @@ class Mode(msgspec.Struct, frozen=True):
     banner: Callable[[str, Settings], str]
 
 
-def run_process(settings: Settings, mode: Mode) -> None:
-    """Serve until a signal; returns after a clean drain. Raises `Failure` when it can't start."""
+def run_process(settings: Settings, mode: Mode, *, lifeline: Lifeline | None = None) -> None:
+    """Serve until a signal; returns after a clean drain. Raises `Failure` when it can't start.
+
+    `lifeline` is what one of several processes has to its parent.
+    """
     raise_open_files_limit()
-    stopping = Stopping(settings.grace_seconds, GOODBYE_S if settings.clustered else 0)
+    goodbye_s = GOODBYE_S if settings.clustered else 0
+    stopping = Stopping(settings.grace_seconds, goodbye_s, supervised=lifeline is not None)
     stopping.install()
+    if lifeline is not None:
+        lifeline.watch(stopping.become_orphan)
     with asyncio.Runner(loop_factory=loop_factory()) as runner:
-        runner.run(_run(settings, mode, stopping))
+        runner.run(_run(settings, mode, stopping, lifeline))
 
 
 def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
@@ -71,19 +82,25 @@ def raise_open_files_limit() -> None:
             resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
-async def _run(settings: Settings, mode: Mode, stopping: Stopping) -> None:
+async def _run(settings: Settings, mode: Mode, stopping: Stopping, lifeline: Lifeline | None) -> None:
     terminal = Terminal()
     try:
-        node = await _open(settings, mode, terminal.write_line)
+        own = _listen_alone(settings, lifeline.order) if lifeline is not None else None
+        node = await _open(settings, mode, terminal.write_line, lifeline)
         readiness = Readiness(_app(node, mode))
-        server = HttpServer(readiness, settings.host, settings.port, drain_seconds=HTTP_STOP_SECONDS)
+        server = HttpServer(readiness, settings.host, settings.port, drain_seconds=HTTP_STOP_SECONDS, own=own)
         try:
             await _start_server(server, settings)
             await node.start()
-            terminal.write_line(mode.banner(server.url, settings))
+            if lifeline is None or own is None:
+                terminal.write_line(mode.banner(server.url, settings))
+            else:
+                lifeline.tell(Ready(own.getsockname()[1]))
             await stopping.wait()
             readiness.draining = True
-            terminal.write_line(_farewell(node))
+            if stopping.orphaned:
+                await server.stop()
+            terminal.write_line(_farewell(node, lifeline))
             await node.drain()
             stopping.drained = True
         finally:
@@ -93,10 +110,16 @@ async def _run(settings: Settings, mode: Mode, stopping: Stopping) -> None:
         terminal.close()
 
 
-async def _open(settings: Settings, mode: Mode, write_line: WriteLine) -> Node:
-    colors = mode.with_console and _wants_colors()
+async def _open(settings: Settings, mode: Mode, write_line: WriteLine, lifeline: Lifeline | None) -> Node:
+    order = lifeline.order if lifeline is not None else None
     try:
-        return await open_node(settings, write_line=write_line if mode.with_console else None, colors=colors)
+        return await open_node(
+            settings,
+            write_line=write_line if mode.with_console else None,
+            colors=mode.with_console and _wants_colors(),
+            name=order.name if order is not None else "",
+            process=str(order.number) if order is not None else "",
+        )
     except OSError as error:
         where = error.filename or shown_store(settings)
         raise Failure([f"{where}: {error.strerror or error}; choose another folder with --data"]) from error
@@ -122,13 +145,24 @@ def _app(node: Node, mode: Mode) -> ASGIApp:
 
 
 async def _start_server(server: HttpServer, settings: Settings) -> None:
-    where = f"{settings.host}:{settings.port}"
-    try:
+    with explain_address(settings.host, settings.port):
         await server.start()
+
+
+def _listen_alone(settings: Settings, order: Order) -> socket.socket:
+    with explain_address(settings.host, order.own_port):
+        return bind(settings.host, order.own_port)
+
+
+@contextmanager
+def explain_address(host: str, port: int) -> Iterator[None]:
+    """Make an error of the address a `Failure` that names the setting and the remedy."""
+    try:
+        yield
     except socket.gaierror as error:
-        raise Failure([f"host: {settings.host!r} is not an address of this machine ({error.strerror})"]) from error
+        raise Failure([f"host: {host!r} is not an address of this machine ({error.strerror})"]) from error
     except OSError as error:
-        raise Failure([_no_port(error, where)]) from error
+        raise Failure([_no_port(error, f"{host}:{port}")]) from error
 
 
 def _no_port(error: OSError, where: str) -> str:
@@ -139,12 +173,13 @@ def _no_port(error: OSError, where: str) -> str:
     return f"host: can't listen on {where}: {error.strerror or error}"
 
 
-def _farewell(node: Node) -> str:
+def _farewell(node: Node, lifeline: Lifeline | None) -> str:
+    who, again = ("", "; again to quit at once") if lifeline is None else (f"{lifeline.order.name}: ", "")
     running = node.in_flight_count
     if not running:
-        return "Stopping."
+        return f"{who}Stopping."
     noun = "run has" if running == 1 else "runs have"
-    return f"Stopping: {running} {noun} up to {node.settings.grace_seconds} s to end; again to quit at once."
+    return f"{who}Stopping: {running} {noun} up to {node.settings.grace_seconds} s to end{again}."
 
 
 def _wants_colors() -> bool:

@@ -13,13 +13,16 @@ from tickwheel.interfaces.cli.settings_options import read_settings, settings_op
 @click.command(
     epilog="\b\nExamples:\n"
     "  TICKWHEEL_TOKEN=$(head -c 24 /dev/urandom | base64) tickwheel serve --host 0.0.0.0\n"
-    "  tickwheel serve --config /etc/tickwheel.toml"
+    "  tickwheel serve --config /etc/tickwheel.toml\n"
+    "  tickwheel serve --store postgresql:///jobs --processes 4"
 )
 @settings_options()
 @click.option("--no-auth", is_flag=True, help="Ask for no token, even if one is set; on loopback addresses only.")
 @click.pass_context
 def serve(context: click.Context, /, no_auth: bool, **_: object) -> None:
-    """Start the server for real use: API, scheduler and workers in one process.
+    """Start the server for real use: API, scheduler and workers.
+
+    All in one process, or on PostgreSQL in several (--processes) that share the port, to use several cores.
 
     Requests need a token (--token, or better TICKWHEEL_TOKEN, since command lines can be read by others on the
     machine). Without one it listens on loopback addresses only. Webhooks may not call loopback or private
@@ -28,7 +31,13 @@ def serve(context: click.Context, /, no_auth: bool, **_: object) -> None:
     settings = checked(read_settings(context), no_auth=no_auth)
     from tickwheel.interfaces.cli.process import Mode, run_process
 
-    run_process(settings, Mode(with_echo=False, with_console=False, banner=banner))
+    mode = Mode(with_echo=False, with_console=False, banner=banner)
+    if settings.processes == 1:
+        run_process(settings, mode)
+        return
+    from tickwheel.interfaces.cli.supervisor import run_processes
+
+    run_processes(settings, mode)
 
 
 def checked(settings: Settings, *, no_auth: bool) -> Settings:

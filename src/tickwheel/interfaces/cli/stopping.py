@@ -7,6 +7,9 @@ The handlers are Python's own (`signal.signal`), not the event loop's: a handler
 loop, or ignores that it was cancelled, can hold up everything that runs on the loop, but neither the handling of
 signals on the main thread nor the watchdog. Ending hard is safe: what is acknowledged is committed, and attempts
 in flight are found by the next start.
+
+With several processes a person signals the parent, which stops the others. A service manager may signal all of
+them at once, so these take no second signal for a wish to end at once: the parent ends them then.
 """
 
 import asyncio
@@ -14,6 +17,7 @@ import os
 import signal
 import sys
 import threading
+from collections.abc import Callable
 from contextlib import suppress
 from types import FrameType
 from typing import Final
@@ -31,13 +35,24 @@ _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 class Stopping:
     """Owns the signals of the process from `install` on."""
 
-    def __init__(self, grace_seconds: int, more_seconds: int = 0) -> None:
+    def __init__(
+        self,
+        grace_seconds: int,
+        more_seconds: int = 0,
+        *,
+        supervised: bool = False,
+        before_leaving: Callable[[], None] = lambda: None,
+    ) -> None:
+        """`supervised`: a second signal means nothing here. `before_leaving` is called before any hard end."""
         self._limit_s = grace_seconds + more_seconds + MARGIN_S
+        self._supervised, self._before_leaving = supervised, before_leaving
         self._loop: asyncio.AbstractEventLoop | None = None
         self._requested: asyncio.Event | None = None
         self._count = 0
         self.drained = False
         """Set once everything is committed: a hard end after it is a success."""
+        self.orphaned = False
+        """Whether the drain began because the parent is gone."""
 
     def install(self) -> None:
         """Take the signals over; main thread only."""
@@ -51,21 +66,34 @@ class Stopping:
             return
         await self._requested.wait()
 
+    def become_orphan(self) -> None:
+        """Drain because the parent is gone; from any thread."""
+        self.orphaned = True
+        self._watch()  # here already: the main thread may never come to handle the signal
+        os.kill(os.getpid(), signal.SIGTERM)
+
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
         self._count += 1
         if self._count > 1:
+            if self._supervised:
+                return
+            self._before_leaving()
             leave(128 + number)
+        self._watch()
+        if self._loop is not None and self._requested is not None:
+            self._loop.call_soon_threadsafe(self._requested.set)
+
+    def _watch(self) -> None:
         watchdog = threading.Timer(self._limit_s, self._out_of_time)
         watchdog.daemon = True
         watchdog.start()
-        if self._loop is not None and self._requested is not None:
-            self._loop.call_soon_threadsafe(self._requested.set)
 
     def _out_of_time(self) -> None:
         if not self.drained:
             # Not through sys.stderr: the thread that is stuck may hold its lock.
             with suppress(OSError):
                 os.write(2, _TOO_LATE)
+        self._before_leaving()
         leave(0 if self.drained else 1)
 
 

@@ -15,8 +15,8 @@ import uvicorn
 from starlette.types import ASGIApp
 
 from tickwheel.interfaces.http.connection import BoundedProtocol
+from tickwheel.interfaces.http.listening import BACKLOG_COUNT, bind
 
-BACKLOG_COUNT: Final = 2048
 KEEP_ALIVE_S: Final = 75
 """Longer than the usual 60 s of load balancers, so that they close first and never meet a closing connection."""
 _TICKS_PER_SECOND: Final = 10
@@ -47,13 +47,19 @@ class _Server(uvicorn.Server):
 
 
 class HttpServer:
-    """Serves one ASGI application on one address."""
+    """Serves one ASGI application on one address.
 
-    def __init__(self, app: ASGIApp, host: str, port: int, *, drain_seconds: int = 10) -> None:
+    One of several processes shares its address with the others and serves on a socket of its `own` besides.
+    """
+
+    def __init__(
+        self, app: ASGIApp, host: str, port: int, *, drain_seconds: int = 10, own: socket.socket | None = None
+    ) -> None:
         self._app = app
         self._host = host
         self._port = port
         self._drain_seconds = drain_seconds
+        self._own = own
         self._server: _Server | None = None
         self._serving: asyncio.Task[None] | None = None
 
@@ -65,13 +71,14 @@ class HttpServer:
     @property
     def url(self) -> str:
         """The address to open; a wildcard host is shown as localhost."""
-        host = {"": "localhost", "0.0.0.0": "localhost", "::": "localhost"}.get(self._host, self._host)  # noqa: S104 - shown, not bound
-        return f"http://{f'[{host}]' if ':' in host else host}:{self._port}"
+        return shown_url(self._host, self._port)
 
     async def start(self) -> None:
         """Bind and serve; returns once connections are accepted. Raises `OSError` if the address is not free."""
-        listener = _bind(self._host, self._port)
-        self._port = listener.getsockname()[1]
+        listeners = [bind(self._host, self._port, shared=self._own is not None)]
+        self._port = listeners[0].getsockname()[1]
+        if self._own is not None:
+            listeners.append(self._own)
         config = uvicorn.Config(
             self._app,
             http=BoundedProtocol,
@@ -86,14 +93,15 @@ class HttpServer:
             backlog=BACKLOG_COUNT,
         )
         self._server = _Server(config)
-        self._serving = asyncio.create_task(self._server.serve(sockets=[listener]), name="http-server")
+        self._serving = asyncio.create_task(self._server.serve(sockets=listeners), name="http-server")
         listening = asyncio.create_task(self._server.listening.wait())
         try:
             await asyncio.wait({listening, self._serving}, return_when=asyncio.FIRST_COMPLETED)
         finally:
             listening.cancel()
         if self._serving.done():
-            listener.close()
+            for listener in listeners:
+                listener.close()
             await self._serving
 
     async def stop(self) -> None:
@@ -105,17 +113,7 @@ class HttpServer:
         self._server = None
 
 
-def _bind(host: str, port: int) -> socket.socket:
-    family, _, _, _, address = socket.getaddrinfo(
-        host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-    )[0]
-    listener = socket.socket(family, socket.SOCK_STREAM)
-    try:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind(address)
-        listener.listen(BACKLOG_COUNT)
-        listener.setblocking(False)
-    except OSError:
-        listener.close()
-        raise
-    return listener
+def shown_url(host: str, port: int) -> str:
+    """The address to open; a wildcard host is shown as localhost."""
+    shown = {"": "localhost", "0.0.0.0": "localhost", "::": "localhost"}.get(host, host)  # noqa: S104 - shown, not bound
+    return f"http://{f'[{shown}]' if ':' in shown else shown}:{port}"

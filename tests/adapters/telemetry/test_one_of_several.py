@@ -1,0 +1,50 @@
+"""What one of several processes says can be told from what the others say."""
+
+import io
+import json
+
+import structlog
+
+from tickwheel.adapters.telemetry.logs import configure_logs
+from tickwheel.adapters.telemetry.metrics import Metrics
+
+
+def test_every_series_of_a_numbered_process_has_its_label() -> None:
+    lines = [line for line in Metrics("2").render().decode().splitlines() if not line.startswith("#")]
+    assert lines
+    assert all('process="2"' in line for line in lines)
+    assert any(
+        line.startswith('tickwheel_lateness_seconds_bucket{lane="HIGH",le="0.005",process="2"}') for line in lines
+    )
+
+
+def test_a_process_of_its_own_has_no_such_label() -> None:
+    assert "process=" not in Metrics().render().decode()
+
+
+def test_a_line_is_written_at_once() -> None:
+    """So that the lines of several processes that write to one place don't run into one another."""
+
+    class Place(io.StringIO):
+        def write(self, text: str) -> int:
+            written.append(text)
+            return len(text)
+
+    written: list[str] = []
+    configure_logs(log_format="json", log_level="info", stream=Place())
+    try:
+        structlog.get_logger().info("something.happened")
+    finally:
+        structlog.reset_defaults()
+    assert [text[-2:] for text in written] == ["}\n"]
+
+
+def test_every_line_names_its_node() -> None:
+    for node, wanted in (("machine-7-2", "machine-7-2"), ("", None)):
+        stream = io.StringIO()
+        configure_logs(log_format="json", log_level="info", node=node, stream=stream)
+        try:
+            structlog.get_logger().info("something.happened", count=3)
+        finally:
+            structlog.reset_defaults()
+        assert json.loads(stream.getvalue()).get("node") == wanted
