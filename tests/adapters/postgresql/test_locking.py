@@ -1,5 +1,6 @@
 """What waits for what: claims, deposers, changes and keys, each held open by another transaction."""
 
+import asyncio
 import threading
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -171,3 +172,19 @@ async def test_a_past_due_time_is_moved_up_to_the_servers_clock(url: str) -> Non
     assert row[1:] == (1_000, True)
     assert answer.next_ms == 1_000
     await store.aclose()
+
+
+async def test_definitions_are_read_while_a_page_of_timers_is(
+    arena: Arena, other: psycopg.Connection[Any]
+) -> None:
+    """A page takes as long as many claims: on one connection with them it would hold each of them up."""
+    new = arena.one_off(arena.now_ms + 5)
+    await arena.insert(new)
+    other.execute("LOCK TABLE tickwheel.timers IN ACCESS EXCLUSIVE MODE")
+    loading = asyncio.create_task(arena.store.load_timers(0, arena.now_ms + 10, 10))
+    await asyncio.sleep(0)
+    [work] = await arena.store.load_work([new.job.job_id])
+    assert work is not None
+    assert not loading.done()
+    other.rollback()
+    assert len(await loading) == 1

@@ -7,7 +7,8 @@ Connections of a process, each with a thread of its own (see `lines`):
 | claims | claims, and all else that locks the node's row (taking shards, pairs): one at a time (D2) | yes |
 | completions | completions, heartbeats | yes |
 | feed | polls; its session is part of each snapshot (B5) | yes |
-| loads | slices, definitions, what expired | yes |
+| loads | slices: one page takes as long as hundreds of claims | yes |
+| lookups | definitions and runs that a claim waits for, what expired | yes |
 | ownership | who owns what, who is deposed, the time: never behind a long load, for beats depend on it | yes |
 | writers | new jobs, changes | yes |
 | readers | everything that people read | no: a pooler in transaction mode will do |
@@ -135,6 +136,7 @@ class PostgresqlStore:
         self._completions = Lines(url, COMPLETIONS)
         self._feed = Lines(url, FEED)
         self._loads = Lines(url, LOADS)
+        self._lookups = Lines(url, LOADS)
         self._ownership = Lines(url, OWNERSHIP)
         self._writers = Lines(url, WRITER, WRITERS)
         self._readers = Lines(reader_url or url, READER if reader_url is None else POOLED_READER, READERS)
@@ -199,7 +201,7 @@ class PostgresqlStore:
     async def load_work(self, job_ids: Sequence[bytes]) -> Sequence[WorkDefinition | None]:
         if not job_ids:
             return []
-        return await self._loads.submit(lambda session: load.load_work(session, job_ids, self._now_ms()))
+        return await self._lookups.submit(lambda session: load.load_work(session, job_ids, self._now_ms()))
 
     async def acquire(self, worker: str) -> Ints:
         epochs = await self._claims.submit(lambda session: shard_rows.acquire(session, worker), writes=True)
@@ -223,10 +225,10 @@ class PostgresqlStore:
 
     async def expired(self, now_ms: int, limit: int, shards: Sequence[int] | None = None) -> Sequence[Run]:
         """Of attempts that were renewed; the others are met by the claims of their timers."""
-        return await self._loads.submit(lambda session: leases.expired(session, now_ms, limit, shards))
+        return await self._lookups.submit(lambda session: leases.expired(session, now_ms, limit, shards))
 
     async def find_runs(self, keys: Sequence[tuple[bytes, int]]) -> Sequence[Run | None]:
-        return await self._loads.submit(lambda session: runs.find_runs(session, keys)) if keys else []
+        return await self._lookups.submit(lambda session: runs.find_runs(session, keys)) if keys else []
 
     async def get_run(self, tenant_id: str, job_id: bytes, scheduled_ms: int) -> Run | None:
         return await self._readers.submit(lambda session: runs.get_run(session, tenant_id, job_id, scheduled_ms))
@@ -333,6 +335,7 @@ class PostgresqlStore:
             self._completions,
             self._feed,
             self._loads,
+            self._lookups,
             self._ownership,
             self._writers,
             self._readers,
