@@ -156,7 +156,7 @@ PEERS: Final = (
         package="com.github.kagkarlsson:db-scheduler",
         program="DbScheduler",
         settings={"threads": 20, "lower": 4, "upper": 20, "poll_ms": 100},
-        shares={"drain": 4},
+        shares={"drain": 8},
         said="`pollUsingLockAndFetch(4, 20)` with 20 threads, as on its page on performance, `pollingInterval`"
         " 100 ms, `enableImmediateExecution`, `GsonSerializer`, HikariCP, `reWriteBatchedInserts`, `scheduleBatch`"
         " of 1,000; rows deleted at completion",
@@ -220,8 +220,8 @@ PEERS: Final = (
         program="celery_peer",
         workers=2,
         settings={"pool": "solo", "concurrency": 1, "prefetch": 256},
-        shares={"drain": 10, "ingest": 10, "burst": 4},
-        lead=3,
+        shares={"drain": 10, "ingest": 10, "burst": 10},
+        lead=2,
         said="2 workers with the solo pool, `worker_prefetch_multiplier` 256, `task_acks_late`,"
         " `task_ignore_result`; it has no call for a batch",
     ),
