@@ -83,9 +83,10 @@ def emptied_store() -> str:
             )
         )
         connection.execute("UPDATE tickwheel.shards SET epoch = 0, owner = NULL")
+        connection.execute("UPDATE tickwheel.shard_changes SET changes = 1")
     return url
 
 
 _FILLED = """SELECT relname FROM pg_class
  WHERE relnamespace = 'tickwheel'::regnamespace AND relkind IN ('r', 'p') AND NOT relispartition
-   AND relname NOT IN ('migrations', 'meta', 'shards')"""
+   AND relname NOT IN ('migrations', 'meta', 'shards', 'shard_changes')"""

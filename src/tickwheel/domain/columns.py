@@ -54,6 +54,9 @@ CLAIM = np.dtype(
         ("max_attempts", "<i4"),
         ("fence", "<i8"),  # the new token
         ("next_ms", "<i8"),  # next occurrence of a recurring job to insert with a won first claim; -1 = none
+        # Of a one-off that was ACTIVE, in the version of its timer, when its definition was read; else 0.
+        ("changes", "<i8"),  # how many changes the jobs of its shard had had then (`WorkDefinition.changes`)
+        ("armed_ms", "<i8"),  # when its timer was written
     ]
 )
 """One claim to try. Sorted by (job_id, scheduled_ms) by the store where it must be."""

@@ -46,6 +46,8 @@ class Claim(NamedTuple):
     max_attempts: int
     fence: int
     next_ms: int
+    changes: int = 0
+    armed_ms: int = 0
 
     @property
     def follow_up(self) -> int:

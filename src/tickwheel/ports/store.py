@@ -229,6 +229,9 @@ class WorkDefinition(msgspec.Struct, frozen=True, gc=False):
 
     `taken_ms`: instants after the live one of a recurring job that have a ledger row already (they were cancelled
     ahead, then the job was edited), so that no timer can be planted there. Nearly always empty.
+
+    `changes`: how many changes the jobs of its shard had had when this was read, 0 if the store does not count. A
+    claim brings it and `updated_ms` along: a store that finds it unchanged need not look at the job again.
     """
 
     tenant_id: str
@@ -240,6 +243,8 @@ class WorkDefinition(msgspec.Struct, frozen=True, gc=False):
     idempotency_key: str | None
     effective_ms: int
     taken_ms: tuple[int, ...] = ()
+    changes: int = 0
+    updated_ms: int = 0
 
 
 class AttemptNote(msgspec.Struct, frozen=True, gc=False):

@@ -14,8 +14,8 @@ from typing import Final, NamedTuple
 import msgspec
 import numpy as np
 
-from tickwheel.domain.columns import CLAIM, ClaimAction, Ints, OverlapCode, Rows
-from tickwheel.domain.job import Overlap, Spec, Target, decode_spec
+from tickwheel.domain.columns import CLAIM, FLAG_RECURRING, ClaimAction, Ints, OverlapCode, Rows
+from tickwheel.domain.job import JobState, Overlap, Spec, Target, decode_spec
 from tickwheel.domain.outcome import RetryPolicy
 from tickwheel.domain.run import SkipReason
 from tickwheel.domain.schedule import deadline_passed, next_occurrence, plan_occurrence
@@ -87,6 +87,7 @@ class Planner:
                 failed.append(number)
                 self._tell_failing(timers["job_id"][number].tobytes(), error)
         claims["max_attempts"] = max_attempts
+        note_unchanged(claims, works)
         self._tell_unserved(unserved, specs)
         return Plan(claims, specs, failed, unserved)
 
@@ -121,3 +122,15 @@ class Planner:
         if reason is not SkipReason.NONE:
             claims["action"][number] = ClaimAction.SKIP
             claims["reason"][number] = reason
+
+
+def note_unchanged(claims: Rows, works: Sequence[WorkDefinition | None]) -> None:
+    """What lets the store take a one-off without another look at its job."""
+    count = len(works)
+    active = (-1 if work is None or work.state is not JobState.ACTIVE else work.version for work in works)
+    versions: Ints = np.fromiter(active, dtype=np.int64, count=count)
+    live = (claims["flags"] & FLAG_RECURRING == 0) & (claims["gen"] > 0) & (claims["gen"] == versions)
+    changes = np.fromiter((0 if work is None else work.changes for work in works), dtype=np.int64, count=count)
+    claims["changes"] = np.where(live, changes, 0)
+    armed = np.fromiter((0 if work is None else work.updated_ms for work in works), dtype=np.int64, count=count)
+    claims["armed_ms"] = np.where(live, armed, 0)

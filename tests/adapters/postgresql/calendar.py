@@ -23,6 +23,7 @@ class _Backend:
     """Opens the store of a calendar for its arena."""
 
     lists_unrenewed = sweeps_rows = False
+    reads_definitions = True
 
     def __init__(self, url: str, clock: VirtualClock, history: Path | None) -> None:
         self._url, self._clock, self._history = url, clock, history

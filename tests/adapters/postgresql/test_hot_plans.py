@@ -9,7 +9,7 @@ from psycopg import sql
 
 from tickwheel.adapters.postgresql import claim, complete, feed, insert, load
 from tickwheel.adapters.postgresql.arrays import TIMER_ARRAYS
-from tickwheel.adapters.postgresql.batches import Bindings, job_keys, run_keys
+from tickwheel.adapters.postgresql.batches import Bindings, run_keys
 from tickwheel.adapters.postgresql.session import CLAIMS, COMPLETIONS, FEED, LOADS, WRITER, Session, connect
 from tickwheel.adapters.postgresql.statements import in_leaves
 from tickwheel.domain.columns import CLAIM, COMPLETION, RENEWAL, Rows, empty
@@ -89,12 +89,11 @@ def test_a_claim_reads_jobs_by_key_in_the_leaves_of_its_batch(session: Session) 
 
 @pytest.mark.parametrize("session", [CLAIMS], indirect=True, ids=["claims"])
 @pytest.mark.parametrize("leaf", [True, False], ids=["of one day", "of several days"])
-def test_a_claim_of_one_offs_reads_jobs_by_key(session: Session, leaf: bool) -> None:
-    rows = _rows_to_claim()
-    bindings = claim.first_bindings(claim.Claimant("me", None, START_MS, START_MS), rows)
+def test_a_claim_of_one_offs_looks_at_no_job(session: Session, leaf: bool) -> None:
+    bindings = claim.once_bindings(claim.Claimant("me", None, START_MS, START_MS), _rows_to_claim())
     statement = in_leaves(claim.SQL["claim_once"], *(DAY_LEAVES if leaf else TABLES))
     found = accesses(session, statement, bindings)
-    assert indexes_of(found, "jobs") == {f"jobs_{DAY}": f"jobs_{DAY}_pkey"}
+    assert leaves(found, "jobs") == set()
     assert leaves(found, "runs") == set(), "the ledger is inserted into, not read"
 
 
@@ -110,10 +109,10 @@ def _rows_to_claim() -> Rows:
         (
             CLAIMS,
             claim.SQL["claim_once"],
-            lambda: claim.first_bindings(claim.Claimant("me", None, START_MS, START_MS), _rows_to_claim()),
+            lambda: claim.once_bindings(claim.Claimant("me", None, START_MS, START_MS), _rows_to_claim()),
         ),
         (COMPLETIONS, complete.SQL["succeed_shortly"], lambda: complete.success_bindings(batch(COMPLETION), None)),
-        (LOADS, load.SQL["work"], lambda: job_keys([bytes(row["job_id"]) for row in batch(CLAIM)])),
+        (LOADS, load.SQL["work"], lambda: load.work_bindings([bytes(row["job_id"]) for row in batch(CLAIM)])),
     ],
     indirect=["session"],
     ids=["claim", "completion", "load"],
@@ -192,7 +191,7 @@ def test_a_load_walks_the_key_of_each_shard(session: Session, now_ms: int) -> No
 @pytest.mark.parametrize("session", [LOADS], indirect=True, ids=["loads"])
 @pytest.mark.parametrize("leaf", [True, False], ids=["of one day", "of several days"])
 def test_definitions_are_read_by_key(session: Session, leaf: bool) -> None:
-    keys = job_keys([bytes(row["job_id"]) for row in batch(CLAIM)])
+    keys = load.work_bindings([bytes(row["job_id"]) for row in batch(CLAIM)])
     found = accesses(session, in_leaves(load.SQL["work"], *(DAY_LEAVES if leaf else TABLES)), keys)
     assert indexes_of(found, "jobs") == {f"jobs_{DAY}": f"jobs_{DAY}_pkey"}
 

@@ -1,7 +1,7 @@
 """Threads with connections: bounded waits, honest outcomes, new connections after lost ones."""
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import psycopg
 import pytest
@@ -185,3 +185,24 @@ def test_errors_say_whether_something_may_have_been_written(
     error: psycopg.Error, committing: bool, expected: type[Exception]
 ) -> None:
     assert type(translate(error, committing=committing)) is expected
+
+
+async def test_a_group_wakes_the_loop_once(lines: Lines, monkeypatch: pytest.MonkeyPatch) -> None:
+    loop = asyncio.get_running_loop()
+    wakings: list[object] = []
+    wake = loop.call_soon_threadsafe
+
+    def noted(callback: Callable[..., object], *given: object) -> asyncio.Handle:
+        wakings.append(callback)
+        return wake(callback, *given)
+
+    def double(session: Session, items: Sequence[int]) -> list[int]:
+        return [2 * item for item in items]
+
+    blocker = asyncio.ensure_future(lines.submit(lambda session: session.rows(b"SELECT pg_sleep(0.2)")))
+    await asyncio.sleep(0)
+    calls = [asyncio.ensure_future(lines.submit_bulk(double, [n])) for n in range(20)]
+    monkeypatch.setattr(loop, "call_soon_threadsafe", noted)
+    await blocker
+    assert await asyncio.gather(*calls) == [[2 * n] for n in range(20)]
+    assert len(wakings) == 2, "of the blocker, and of all the others"

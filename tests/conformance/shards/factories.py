@@ -26,6 +26,7 @@ class Cluster(Protocol):
 
     lists_unrenewed: bool
     sweeps_rows: bool
+    reads_definitions: bool
 
     async def open(self) -> ClusterStore:
         """As one more process does."""
@@ -42,7 +43,7 @@ class Cluster(Protocol):
 class MemoryCluster:
     """Every process sees the same tables."""
 
-    lists_unrenewed = sweeps_rows = True
+    lists_unrenewed = sweeps_rows = reads_definitions = True
 
     def __init__(self, directory: Path, clock: VirtualClock) -> None:
         self._clock, self._tables = clock, Tables()
@@ -62,6 +63,7 @@ class PostgresqlCluster:
     """Every process has connections of its own to one database, whose clock is the test's."""
 
     lists_unrenewed = sweeps_rows = False
+    reads_definitions = True
 
     def __init__(self, directory: Path, clock: VirtualClock) -> None:
         self._clock, self._url = clock, emptied_store()

@@ -38,6 +38,11 @@ class Arena:
         return self._backend.lists_unrenewed
 
     @property
+    def reads_definitions(self) -> bool:
+        """Whether claims are made as usual, with what was read of their jobs just before."""
+        return self._backend.reads_definitions
+
+    @property
     def sweeps_rows(self) -> bool:
         """Whether retention deletes row by row."""
         return self._backend.sweeps_rows

@@ -23,6 +23,8 @@ class Backend(Protocol):
     """Whether `expired` knows of attempts that were never renewed (a store of a cluster need not)."""
     sweeps_rows: bool
     """Whether retention deletes row by row, to the millisecond; else whole days go, with tests of their own."""
+    reads_definitions: bool
+    """Whether claims bring along what was read of their jobs, as they usually do."""
 
     async def open(self) -> Store: ...
 
@@ -35,6 +37,7 @@ class MemoryBackend:
 
     lists_unrenewed = True
     sweeps_rows = True
+    reads_definitions = True
 
     def __init__(self, directory: Path, clock: VirtualClock) -> None:
         self._store = MemoryStore(clock)
@@ -51,6 +54,7 @@ class SqliteBackend:
 
     lists_unrenewed = True
     sweeps_rows = True
+    reads_definitions = True
     _blank: dict[str, bytes] | None = None
 
     def __init__(self, directory: Path, clock: VirtualClock) -> None:
@@ -80,6 +84,7 @@ class PostgresqlBackend:
 
     lists_unrenewed = False
     sweeps_rows = False  # tests/adapters/postgresql/test_retention.py
+    reads_definitions = True
 
     def __init__(self, directory: Path, clock: VirtualClock) -> None:
         self._clock, self._url = clock, emptied_store()
@@ -91,8 +96,15 @@ class PostgresqlBackend:
         """The next test empties it."""
 
 
+class LookingPostgresqlBackend(PostgresqlBackend):
+    """The same, whose claims look at each job themselves, as they do when something in its shard was changed."""
+
+    reads_definitions = False
+
+
 BACKENDS: dict[str, Callable[[Path, VirtualClock], Backend]] = {
     "memory": MemoryBackend,
     "postgresql": PostgresqlBackend,
+    "postgresql, looking": LookingPostgresqlBackend,
     "sqlite": SqliteBackend,
 }

@@ -18,6 +18,7 @@ from tickwheel.domain.ids import shard_of
 from tickwheel.domain.outcome import OutcomeClass
 from tickwheel.domain.run import RunState, SkipReason, fencing_token
 from tickwheel.ports.store import AttemptNote, FirstTimer, NewJob
+from tickwheel.services.plans import note_unchanged
 
 from .arena import Arena, rows_of, timer_values
 
@@ -57,6 +58,7 @@ class Owner:
 
     def __init__(self, arena: Arena, worker: str = "worker-1") -> None:
         self._arena, self.worker = arena, worker
+        self.reads_definitions = arena.reads_definitions
         self.epochs: list[int] = []
         self._sequence = 0
 
@@ -84,14 +86,18 @@ class Owner:
             "max_attempts": 4,
             "fence": 0,
             "next_ms": -1,
+            "changes": 0,
+            "armed_ms": 0,
         } | fields
 
     async def claim_rows(self, *claims: dict[str, Any]) -> list[Held]:
         """Claim as one batch; each row gets a new token unless it names one."""
         for claim in claims:
             claim["fence"] = claim["fence"] or self.token(claim["job_id"])
-        now_ms = self._arena.now_ms
-        answers = await self._arena.store.claim(rows_of(CLAIM, *claims), now_ms, now_ms + LEASE_MS)
+        now_ms, rows = self._arena.now_ms, rows_of(CLAIM, *claims)
+        if self.reads_definitions:
+            note_unchanged(rows, await self._arena.store.load_work(rows["job_id"].tolist()))
+        answers = await self._arena.store.claim(rows, now_ms, now_ms + LEASE_MS)
         return [
             Held(
                 claim["job_id"],

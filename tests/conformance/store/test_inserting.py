@@ -242,3 +242,51 @@ async def test_a_large_batch_that_was_sent_again_writes_what_is_not_there_yet(ar
     expected = [InsertStatus.REPLAYED if 10 <= number < 20 else InsertStatus.CREATED for number in range(BATCH)]
     assert [answer.status for answer in answers] == expected
     assert len(await arena.timers()) == BATCH
+
+
+def kinds_of_jobs(arena: Arena, counts: tuple[int, ...]) -> list[NewJob]:
+    """Stretches of jobs that differ in id, instants and payload only."""
+    jobs = []
+    for kind, count in enumerate(counts):
+        for number in range(count):
+            jobs.append(
+                arena.one_off(
+                    arena.now_ms + 7 * number,
+                    shard=number,
+                    name=f"kind {kind} ä",
+                    tenant_id=f"tenant {kind % 2}",
+                    lane=Lane(kind % 4),
+                    payload=f'{{"n":{number},"text":"ä\u2028"}}' if number % 3 else "",
+                    created_ms=arena.now_ms - number,
+                    effective_ms=arena.now_ms - number,
+                    updated_ms=0,
+                )
+            )
+    return jobs
+
+
+@pytest.mark.parametrize("counts", [(1,), (40,), (90,), (30, 50, 40), (3, 1, 2)])
+async def test_batches_of_few_kinds_are_read_back_exactly(arena: Arena, counts: tuple[int, ...]) -> None:
+    jobs = kinds_of_jobs(arena, counts)
+    answers = await arena.insert(*jobs)
+    assert [answer.status for answer in answers] == [InsertStatus.CREATED] * len(jobs)
+    for new in jobs:
+        view = await arena.view(new)
+        assert (view.job, view.live) == (new.job, new.timer)
+    rows = await arena.store.load_timers(0, arena.now_ms + 10_000, 1_000)
+    flags = {new.job.job_id: new.job.timer_flags for new in jobs}
+    assert {row["job_id"].tobytes(): int(row["flags"]) for row in rows} == flags
+
+
+@pytest.mark.parametrize("counts", [(90,), (30, 50, 40)])
+async def test_of_a_batch_of_few_kinds_what_is_stored_already_is_a_replay(
+    arena: Arena, counts: tuple[int, ...]
+) -> None:
+    jobs = kinds_of_jobs(arena, counts)
+    await arena.insert(jobs[-1])
+    answers = await arena.insert(*jobs, jobs[0])
+    first, last = InsertStatus.CREATED, InsertStatus.REPLAYED
+    assert [answer.status for answer in answers] == [first] * (len(jobs) - 1) + [last] * 2
+    assert [answer.job_id for answer in answers] == [new.job.job_id for new in (*jobs, jobs[0])]
+    assert (await arena.store.counts()).jobs == len(jobs)
+    assert len(await arena.timers()) == len(jobs)

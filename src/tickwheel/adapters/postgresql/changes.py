@@ -1,8 +1,10 @@
 """Changes of one job: decided and written under the lock of its row.
 
-`FOR UPDATE` on the job waits for the claims of its occurrences that are open (they hold `FOR SHARE`), and what is
-read after it, in statements of their own, sees what those committed. So a cancel that has answered has cancelled
-every run that was ever claimed, and an edit never plans an occurrence that an open claim is about to take.
+`FOR UPDATE` on the job waits for the claims of its occurrences that are open (they hold `FOR SHARE`). So does the
+count of changes of its shard, which every change raises, for claims of one-offs that hold that instead. What is
+read after both, in statements of their own, sees what those claims committed. So a cancel that has answered has
+cancelled every run that was ever claimed, and an edit never plans an occurrence that an open claim is about to
+take.
 """
 
 from collections.abc import Callable
@@ -18,6 +20,7 @@ from tickwheel.adapters.postgresql.session import Session
 from tickwheel.adapters.postgresql.views import SQL as VIEWS
 from tickwheel.adapters.postgresql.views import find_runs, find_views
 from tickwheel.domain.errors import StoreUnavailable
+from tickwheel.domain.ids import shard_of
 from tickwheel.domain.job import JobState
 from tickwheel.ports.job_views import live_run
 from tickwheel.ports.store import Change, Changed, JobDecision, NamedDecision, NewJob, RunDecision
@@ -134,7 +137,8 @@ def _until_settled(session: Session, change: Callable[[_Needs], T]) -> T:
 
 def _lock(session: Session, tenant_id: str, job_id: bytes, pinned_ms: int | None) -> Moment | None:
     """Lock the job; None if there is none."""
-    key = {"home": home_of(job_id), "job_id": uuid_of(job_id), "tenant_id": tenant_id}
+    place = {"shard": shard_of(job_id), "home": home_of(job_id)}
+    key = {**place, "job_id": uuid_of(job_id), "tenant_id": tenant_id}
     rows = session.rows(VIEWS["lock_job"], key)
     if not rows or rows[0][0] == JobState.DELETED:
         return None

@@ -1,14 +1,16 @@
 """Claims: timers that are due become ledger rows.
 
-Nearly all claims are plain: the first claim of a run that may simply start. Those of one-off jobs take one INSERT
-in autocommit (`claim_once`); those of recurring jobs insert the next timers with them (`claim_first`), which also
-takes the batch when one of its rows is there already. Whatever is not plain (retries, skips, overlap rules), and
-whatever these statements did not win, is looked at under locks in a short transaction and decided row by row
-(`domain.claim_decisions`), so each row gets its own verdict.
+Nearly all claims are plain: the first claim of a run that may simply start. Those of one-off jobs whose shard has
+had no change since their definitions were read take one INSERT in autocommit (`claim_once`). Other plain ones, and
+those that the first statement did not win, have their jobs looked at again (`claim_first`), which also inserts
+the next timers of recurring jobs. Whatever is not plain (retries, skips, overlap rules), and whatever is still not
+won, is looked at under locks in a short transaction and decided row by row (`domain.claim_decisions`), so each row
+gets its own verdict.
 
 What is locked, always in this order: the node's row (shared: a deposer waits for us, or we join nothing), the jobs
-(shared: changes wait), the ledger rows. Both kinds run over one connection, so two claims of one job are never
-open at once (D2), and both are bounded by timeouts of the session, so a takeover waits for at most a second.
+or the counts of changes of their shards (shared: changes wait), the ledger rows. All of it runs over one
+connection, so two claims of one job are never open at once (D2), and is bounded by timeouts of the session, so a
+takeover waits for at most a second.
 """
 
 from collections.abc import Iterable, Sequence
@@ -45,6 +47,7 @@ from tickwheel.domain.claim_decisions import (
 )
 from tickwheel.domain.columns import (
     CLAIMED,
+    FLAG_LANE_MASK,
     FLAG_RECURRING,
     Bools,
     ClaimAction,
@@ -89,12 +92,17 @@ def claim(session: Session, claimant: Claimant, batch: Rows) -> Rows:
     if plain.any():
         numbers = np.flatnonzero(plain)
         numbers = numbers[in_key_order(batch[numbers])]
-        recurring = batch["flags"][numbers] & FLAG_RECURRING != 0
-        for some, start in ((numbers[~recurring], _start_once), (numbers[recurring], _start)):
-            if len(some):
-                won = start(session, claimant, batch[some])
-                _tell_started(answers, some[won], batch, claimant.lease_ms)
-                rest[some[~won]] = True
+        unchanged = batch["changes"][numbers] > 0
+        left = numbers[~unchanged]
+        if unchanged.any():
+            some = numbers[unchanged]
+            won = _start_once(session, claimant, batch[some])
+            _tell_started(answers, some[won], batch, claimant.lease_ms)
+            left = numbers[~np.isin(numbers, some[won])]
+        if len(left):
+            won = _start(session, claimant, batch[left])
+            _tell_started(answers, left[won], batch, claimant.lease_ms)
+            rest[left[~won]] = True
     if rest.any():
         answers[rest] = _claim_carefully(session, claimant, batch[rest])
     return answers
@@ -114,8 +122,8 @@ def _short_keys(batch: Rows) -> Ints:
 
 
 def _start_once(session: Session, claimant: Claimant, batch: Rows) -> Bools:
-    """The same as `_start`, of one-off jobs."""
-    bindings = first_bindings(claimant, batch)
+    """Which of these rows of one-off jobs were won without a look at the jobs."""
+    bindings = once_bindings(claimant, batch)
     try:
         count = with_leaves(
             session,
@@ -125,7 +133,7 @@ def _start_once(session: Session, claimant: Claimant, batch: Rows) -> Bools:
         )
     except psycopg.errors.UniqueViolation:  # nothing is written
         session.committing = False
-        return _start(session, claimant, batch)
+        return np.zeros(len(batch), dtype=np.bool_)
     except Sealed:
         return np.zeros(len(batch), dtype=np.bool_)
     won: Bools = np.full(len(batch), count == len(batch))
@@ -136,10 +144,39 @@ def _start_once(session: Session, claimant: Claimant, batch: Rows) -> Bools:
 
 
 def _insert_once(session: Session, batch: Rows, bindings: Bindings, now_ms: int) -> int:
-    near, instants, homes = session.near_leaves, batch["scheduled_ms"], homes_of(batch["job_id"])
-    runs = near.relation("runs", int(instants.min()), int(instants.max()), now_ms)
-    jobs = near.relation("jobs", int(homes.min()), int(homes.max()), now_ms)
-    return session.write_count(in_leaves(SQL["claim_once"], ("runs", runs), ("jobs", jobs)), bindings)
+    instants = batch["scheduled_ms"]
+    runs = session.near_leaves.relation("runs", int(instants.min()), int(instants.max()), now_ms)
+    return session.write_count(in_leaves(SQL["claim_once"], ("runs", runs)), bindings)
+
+
+def once_bindings(claimant: Claimant, batch: Rows) -> Bindings:
+    """The parameters of `claim_once` for CLAIM rows in key order."""
+    shards = shards_of(batch["job_id"])
+    firsts = np.flatnonzero(np.diff(shards, prepend=-1))
+    counts: Ints = np.minimum.reduceat(batch["changes"], firsts)  # of two looks at a shard the older one
+    return {
+        **_shared_bindings(claimant, batch, shards),
+        "lane": int2s(batch["flags"] & FLAG_LANE_MASK),
+        "armed": int8s(batch["armed_ms"]),
+        "shard_set": int2s(shards[firsts]),
+        "epoch_set": int8s(batch["fence"][firsts] >> FENCE_SEQUENCE_BITS),
+        "change_set": int8s(counts),
+    }
+
+
+def _shared_bindings(claimant: Claimant, batch: Rows, shards: Ints) -> Bindings:
+    return {
+        "me": claimant.incarnation,
+        "pin": claimant.pin_ms,
+        "lease": claimant.lease_ms,
+        "shard": int2s(shards),
+        "scheduled": int8s(batch["scheduled_ms"]),
+        "id": uuids(batch["job_id"]),
+        "due": int8s(batch["due_ms"]),
+        "gen": int4s(batch["gen"]),
+        "fence": int8s(batch["fence"]),
+        "last": int2s(batch["max_attempts"] <= 1),
+    }
 
 
 def _start(session: Session, claimant: Claimant, batch: Rows) -> Bools:
@@ -163,19 +200,10 @@ def first_bindings(claimant: Claimant, batch: Rows) -> Bindings:
     homes = homes_of(batch["job_id"])
     recurring = batch["flags"] & FLAG_RECURRING != 0
     return {
-        "me": claimant.incarnation,
-        "pin": claimant.pin_ms,
-        "lease": claimant.lease_ms,
+        **_shared_bindings(claimant, batch, shards_of(batch["job_id"])),
         "total": len(batch),
-        "shard": int2s(shards_of(batch["job_id"])),
-        "scheduled": int8s(batch["scheduled_ms"]),
-        "id": uuids(batch["job_id"]),
         "home": int4s(homes),
         "homes": int4s(np.unique(homes)),
-        "due": int8s(batch["due_ms"]),
-        "gen": int4s(batch["gen"]),
-        "fence": int8s(batch["fence"]),
-        "last": int2s(batch["max_attempts"] <= 1),
         "next": int8s(np.where(recurring, batch["next_ms"], -1)),
         **bounds("due", batch["due_ms"]),
     }

@@ -13,13 +13,14 @@ from typing import Final
 import numpy as np
 from psycopg import sql
 
-from tickwheel.adapters.postgresql.arrays import TIMER_ARRAYS, int4s, timers_from_arrays, uuids_of
-from tickwheel.adapters.postgresql.batches import home_of, job_keys
+from tickwheel.adapters.postgresql.arrays import TIMER_ARRAYS, int2s, int4s, timers_from_arrays, uuids_of
+from tickwheel.adapters.postgresql.batches import Bindings, bounds, home_of, job_keys
 from tickwheel.adapters.postgresql.session import Session
 from tickwheel.adapters.postgresql.shard_rows import now_ms as read_clock
 from tickwheel.adapters.postgresql.statements import in_leaves, load_statements
 from tickwheel.domain.columns import FLAG_RECURRING, Ints, Rows
 from tickwheel.domain.id_columns import shards_of
+from tickwheel.domain.ids import shard_of
 from tickwheel.domain.job import JobState
 from tickwheel.ports.store import WorkDefinition
 
@@ -100,23 +101,31 @@ def load_work(session: Session, job_ids: Sequence[bytes], now_ms: int) -> list[W
         return []
     homes = [home_of(job_id) for job_id in job_ids]
     jobs = session.near_leaves.relation("jobs", min(homes), max(homes), now_ms)
-    rows = session.rows(in_leaves(SQL["work"], ("jobs", jobs)), job_keys(job_ids))
-    recurring = {job_ids[row[0] - 1]: row[4] for row in rows if row[9] & FLAG_RECURRING}
+    rows = session.rows(in_leaves(SQL["work"], ("jobs", jobs)), work_bindings(job_ids))
+    recurring = {job_ids[row[0] - 1]: row[4] for row in rows if row[10] & FLAG_RECURRING}
     taken = _taken(session, recurring) if recurring else {}
     works: list[WorkDefinition | None] = [None] * len(job_ids)
-    for number, tenant_id, name, state, version, spec, payload, idempotency_key, effective_ms, _ in rows:
+    for number, tenant, name, state, version, spec, payload, key, effective_ms, updated_ms, _, changes in rows:
         works[number - 1] = WorkDefinition(
-            tenant_id,
+            tenant,
             name,
             _STATES[state],
             version,
             spec.encode(),
             payload,
-            idempotency_key,
+            key,
             effective_ms,
             taken.get(job_ids[number - 1], ()) if taken else (),
+            changes,
+            updated_ms,
         )
     return works
+
+
+def work_bindings(job_ids: Sequence[bytes]) -> Bindings:
+    """The parameters of `work`; at least one job."""
+    shards = [shard_of(job_id) for job_id in job_ids]
+    return {**job_keys(job_ids), "shards": int2s(shards), **bounds("shard", shards)}
 
 
 def _taken(session: Session, versions: Mapping[bytes, int]) -> dict[bytes, tuple[int, ...]]:

@@ -1,31 +1,30 @@
 -- name: claim_once
 -- plan: lookups
--- First claims of one-off runs that may simply start: half the price of `claim_first`, because nothing is kept on the
--- way and a row that is there already fails the whole (nobody has claimed it, but for a takeover or an answer that
--- was lost). A transaction of its own; what it won is counted.
---
--- Its locks and guards are those of `claim_first`.
+-- First claims of one-off runs whose jobs were seen to be live at some count of changes of their shard. A shard that
+-- still has that count, and keeps it until this commits, has had no edit, pause or cancel since (E1): no job is
+-- looked at. Shards in which something is being changed are left out instead of waited for. A row that is there
+-- already fails the whole (nobody has claimed it, but for a takeover or an answer that was lost). A transaction of
+-- its own; what it won is counted. `me` and `clock` as in `claim_first`.
 WITH me AS MATERIALIZED (
   SELECT number FROM tickwheel.nodes WHERE incarnation = %(me)s AND NOT deposed FOR SHARE
 ), clock AS MATERIALIZED (
   SELECT coalesce(%(pin)s::int8, tickwheel.clock_ms()) AS now_ms
+), unchanged AS MATERIALIZED (
+  SELECT s.shard FROM me
+   CROSS JOIN unnest(%(shard_set)s::int2[], %(epoch_set)s::int8[], %(change_set)s::int8[]) AS x (shard, epoch, changes)
+    JOIN tickwheel.shards AS s ON s.shard = x.shard AND s.epoch = x.epoch AND s.owner = me.number
+    JOIN tickwheel.shard_changes AS c ON c.shard = x.shard AND c.changes = x.changes
+     FOR SHARE OF c SKIP LOCKED
 )
 INSERT INTO {runs} (shard, scheduled_ms, job_id, state, fence, attempt, last, lane, listed, worker, due_ms, timer_gen,
                     armed_ms, claimed_ms, lease_ms)
-SELECT x.shard, x.scheduled_ms, x.job_id, 2, x.fence, 1 - x.last, x.last = 1, j.lane, false, me.number, x.due_ms, x.gen,
-       j.updated_ms, clock.now_ms, %(lease)s::int8
+SELECT x.shard, x.scheduled_ms, x.job_id, 2, x.fence, 1 - x.last, x.last = 1, x.lane, false, me.number, x.due_ms, x.gen,
+       x.armed_ms, clock.now_ms, %(lease)s::int8
   FROM me CROSS JOIN clock
- CROSS JOIN unnest(%(shard)s::int2[], %(scheduled)s::int8[], %(id)s::uuid[], %(home)s::int4[], %(due)s::int8[],
-                   %(gen)s::int4[], %(fence)s::int8[], %(last)s::int2[])
-         AS x (shard, scheduled_ms, job_id, home, due_ms, gen, fence, last)
-  JOIN tickwheel.shards AS s ON s.shard = x.shard AND s.epoch = x.fence >> 32 AND s.owner = me.number
- CROSS JOIN LATERAL (
-   SELECT lane, updated_ms FROM {jobs} AS j
-    WHERE j.home = x.home AND j.job_id = x.job_id {prunes jobs: AND j.home = ANY (%(homes)s::int4[])}
-      AND j.state = 0 AND j.version = x.gen AND j.flags & 4 = 0
-      FOR SHARE
- ) AS j
- WHERE x.due_ms <= clock.now_ms
+ CROSS JOIN unnest(%(shard)s::int2[], %(scheduled)s::int8[], %(id)s::uuid[], %(lane)s::int2[], %(due)s::int8[],
+                   %(gen)s::int4[], %(fence)s::int8[], %(last)s::int2[], %(armed)s::int8[])
+         AS x (shard, scheduled_ms, job_id, lane, due_ms, gen, fence, last, armed_ms)
+ WHERE x.due_ms <= clock.now_ms AND (x.shard IN (SELECT shard FROM unchanged)) IS TRUE
 
 -- name: held_by
 -- Which of these runs are in flight under these very tokens.

@@ -34,9 +34,15 @@ SELECT pg_current_snapshot()::text, {columns} FROM (
 
 -- name: work
 -- plan: lookups
-SELECT x.n, j.* FROM unnest(%(homes)s::int4[], %(ids)s::uuid[]) WITH ORDINALITY AS x (home, job_id, n)
+-- With the count of changes of each job's shard, of the same snapshot as the job.
+SELECT x.n, j.*,
+       coalesce((ARRAY(SELECT changes FROM tickwheel.shard_changes
+                        WHERE shard BETWEEN %(shard_min)s::int2 AND %(shard_max)s::int2 ORDER BY shard)
+                )[x.shard - %(shard_min)s::int2 + 1], 0)
+  FROM unnest(%(shards)s::int2[], %(homes)s::int4[], %(ids)s::uuid[]) WITH ORDINALITY AS x (shard, home, job_id, n)
  CROSS JOIN LATERAL (
-   SELECT tenant_id, name, state, version, spec, payload, idempotency_key, effective_ms, flags FROM {jobs} AS j
+   SELECT tenant_id, name, state, version, spec, payload, idempotency_key, effective_ms, updated_ms, flags
+     FROM {jobs} AS j
     WHERE j.home = x.home AND j.job_id = x.job_id {prunes jobs: AND j.home = ANY (%(home_set)s::int4[])}
    OFFSET 0
  ) AS j

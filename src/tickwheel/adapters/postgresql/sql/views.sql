@@ -10,8 +10,14 @@ SELECT {job}, j.first_due_ms, j.first_instant_ms, j.first_gen
 SELECT state FROM tickwheel.jobs WHERE home = %(home)s AND job_id = %(job_id)s AND tenant_id = %(tenant_id)s
 
 -- name: lock_job
--- Waits for the claims of the job's occurrences that are open, and makes later ones wait.
-SELECT state FROM tickwheel.jobs WHERE home = %(home)s AND job_id = %(job_id)s AND tenant_id = %(tenant_id)s FOR UPDATE
+-- Waits for the claims of the job's occurrences that are open, and makes later ones wait, or look at the job again.
+WITH job AS MATERIALIZED (
+  SELECT state FROM tickwheel.jobs
+   WHERE home = %(home)s AND job_id = %(job_id)s AND tenant_id = %(tenant_id)s FOR UPDATE
+), counted AS (
+  UPDATE tickwheel.shard_changes SET changes = changes + 1 WHERE shard = %(shard)s AND EXISTS (SELECT FROM job)
+)
+SELECT state FROM job
 
 -- name: named_job
 SELECT job_id FROM tickwheel.job_names WHERE tenant_id = %(tenant_id)s AND name = %(name)s
