@@ -38,6 +38,14 @@ def process_ms(pid: int) -> int:
         return 0
 
 
+def children_of(pid: int) -> list[int]:
+    """The processes that a process has started and that run; none where that can't be seen."""
+    try:
+        return [child for child, fields in _processes() if int(fields[_PARENT]) == pid]
+    except OSError:
+        return []
+
+
 class _Database:
     """`used_ms` tells what the server has used; always 0 where it can't be seen (SQLite, another machine)."""
 

@@ -9,7 +9,7 @@ import msgspec
 import numpy as np
 
 from tickwheel.domain.columns import Ints
-from tickwheel.interfaces.bench.cpu import Cpu, process_ms
+from tickwheel.interfaces.bench.cpu import Cpu
 from tickwheel.interfaces.bench.outcome import BenchFailed, Figures, lateness_figures, rounded
 from tickwheel.interfaces.bench.poster import handler_job, handler_jobs, post_all
 from tickwheel.interfaces.bench.progress import Progress
@@ -26,7 +26,15 @@ LEAD_MS = 2_000
 
 
 def ingest(
-    store: str, folder: Path, *, jobs: int, batch: int, payload_bytes: int, keys: bool, bar: Progress
+    store: str,
+    folder: Path,
+    *,
+    jobs: int,
+    batch: int,
+    payload_bytes: int,
+    keys: bool,
+    bar: Progress,
+    processes: int = 1,
 ) -> Figures:
     """Batches over HTTP, each one durable commit, due in an hour; with `keys` each job has an idempotency key."""
     clock = system_clock()
@@ -37,38 +45,57 @@ def ingest(
             return [handler_jobs("noop", due_ms, payload)] * count
         return (handler_jobs("noop", due_ms, payload, keys=f"{uuid4()}") for _ in range(count))
 
-    with BenchServer(store, folder) as server:
+    with BenchServer(store, folder, processes=processes) as server:
         post_all(server.port, bodies(1), connections=1, on_sent=lambda count: None)
-        cpu, began_ms = Cpu(store, lambda: process_ms(server.pid)), clock.monotonic_ms()
-        created = post_all(server.port, bodies(jobs // batch), connections=CONNECTIONS, on_sent=bar.update)
+        cpu, began_ms = Cpu(store, server.cpu_ms), clock.monotonic_ms()
+        created = post_all(
+            server.port, bodies(jobs // batch), connections=CONNECTIONS * processes, on_sent=bar.update
+        )
         took_ms, cpu_figures = clock.monotonic_ms() - began_ms, cpu.figures(max(1, created))
     if created != jobs // batch * batch:
         raise BenchFailed(f"{created} of {jobs} jobs were created")
-    return {"jobs": created, "batch": batch, "jobs_per_s": rounded(created / took_ms * 1000), **cpu_figures}
+    return {
+        "jobs": created,
+        "processes": processes,
+        "batch": batch,
+        "jobs_per_s": rounded(created / took_ms * 1000),
+        **cpu_figures,
+    }
 
 
-def ingest_single(store: str, folder: Path, *, jobs: int, connections: int, bar: Progress) -> Figures:
+def ingest_single(
+    store: str, folder: Path, *, jobs: int, connections: int, bar: Progress, processes: int = 1
+) -> Figures:
     """One job per request, each a durable commit of its own, from many connections that wait for their answers."""
     clock = system_clock()
     body = msgspec.json.encode(handler_job("noop", clock.now_ms() + HOUR_MS, PAYLOAD))
-    with BenchServer(store, folder) as server:
+    with BenchServer(store, folder, processes=processes) as server:
         post_singles(server.port, body, jobs=connections, connections=connections, on_sent=lambda count: None)
-        cpu, began_ms = Cpu(store, lambda: process_ms(server.pid)), clock.monotonic_ms()
+        cpu, began_ms = Cpu(store, server.cpu_ms), clock.monotonic_ms()
         created = post_singles(server.port, body, jobs=jobs, connections=connections, on_sent=bar.update)
         took_ms, cpu_figures = clock.monotonic_ms() - began_ms, cpu.figures(jobs)
     if created != jobs:
         raise BenchFailed(f"{created} of {jobs} jobs were created")
     rate = rounded(created / took_ms * 1000)
-    return {"jobs": created, "connections": connections, "jobs_per_s": rate, **cpu_figures}
+    return {"jobs": created, "processes": processes, "connections": connections, "jobs_per_s": rate, **cpu_figures}
 
 
-def lateness(store: str, folder: Path, *, rate: int, seconds: int, bar: Progress, connections: int = 1) -> Figures:
+def lateness(
+    store: str,
+    folder: Path,
+    *,
+    rate: int,
+    seconds: int,
+    bar: Progress,
+    connections: int = 1,
+    processes: int = 1,
+) -> Figures:
     """A steady rate of jobs, each created two seconds before it is due, to the commit of its completion."""
     clock = system_clock()
-    with BenchServer(store, folder) as server:
+    with BenchServer(store, folder, processes=processes) as server:
         first_ms = clock.now_ms() + LEAD_MS + 500
 
-        cpu = Cpu(store, lambda: process_ms(server.pid))
+        cpu = Cpu(store, server.cpu_ms)
 
         def bodies() -> Iterator[bytes]:
             waited = threading.Event()
@@ -78,13 +105,14 @@ def lateness(store: str, folder: Path, *, rate: int, seconds: int, bar: Progress
                 waited.wait(max(0, from_ms - LEAD_MS - clock.now_ms()) / 1000)
                 yield handler_jobs("record", due, PAYLOAD)
 
-        created = post_all(server.port, bodies(), connections=connections, on_sent=bar.update)
+        created = post_all(server.port, bodies(), connections=connections * processes, on_sent=bar.update)
         _wait(lambda: clock.now_ms() > first_ms + seconds * 1000)
-        wait_until_quiet(server.port)
+        wait_until_quiet(*server.own_ports)
         took_ms, cpu_figures = clock.now_ms() - first_ms, cpu.figures(max(1, created))
     lateness_ms = _lateness(server, created)
     per_s = rounded(created / took_ms * 1000)
-    return {"jobs": created, "rate": rate, "runs_per_s": per_s, **lateness_figures(lateness_ms), **cpu_figures}
+    figures = lateness_figures(lateness_ms)
+    return {"jobs": created, "processes": processes, "rate": rate, "runs_per_s": per_s, **figures, **cpu_figures}
 
 
 def burst(store: str, folder: Path, *, jobs: int, bar: Progress) -> Figures:

@@ -1,7 +1,7 @@
 """Handlers of a benchmark's server: they do nothing, or note when they were called.
 
 `tickwheel serve --app tickwheel.interfaces.bench.recording:handlers` writes one pair of 64-bit integers per call
-(scheduled ms, called ms) to the file that BENCH_LOG names, at the end of the process.
+(scheduled ms, called ms) to the end of the file that BENCH_LOG names, at the end of the process.
 """
 
 import atexit
@@ -32,7 +32,8 @@ async def record(payload: object, ctx: HandlerContext) -> None:
 def _write() -> None:
     path = os.environ.get("BENCH_LOG")
     if path:
-        Path(path).write_bytes(_calls.tobytes())
+        with Path(path).open("ab", buffering=0) as log:  # one write: several processes may end at once
+            log.write(_calls.tobytes())
 
 
 atexit.register(_write)

@@ -1,4 +1,4 @@
-"""A `tickwheel serve` in a process of its own, as a user runs it."""
+"""A `tickwheel serve` in a process of its own, or in several, as a user runs it."""
 
 import http.client
 import os
@@ -15,6 +15,8 @@ from types import TracebackType
 import numpy as np
 
 from tickwheel.domain.columns import Ints
+from tickwheel.domain.ids import SHARD_COUNT
+from tickwheel.interfaces.bench.cpu import children_of, process_ms
 from tickwheel.interfaces.bench.outcome import BenchFailed
 
 APP = "tickwheel.interfaces.bench.recording:handlers"
@@ -22,16 +24,27 @@ START_LIMIT_S = 60
 STOP_LIMIT_S = 60
 SETTLE_LIMIT_S = 120
 POLL_S = 0.01
+_BUSY = ("backlog", "in_flight", "uncommitted_completions")
 
 
 class BenchServer:
-    """Started on entering, stopped on leaving; `calls` gives what the `record` handler noted."""
+    """Started on entering, stopped on leaving; `calls` gives what the `record` handler noted.
 
-    def __init__(self, store: str, folder: Path, *, flags: Sequence[str] = ()) -> None:
-        self.port = _free_port()
+    Several processes are there once each holds its part of the shards. `own_ports` are where each answers alone.
+    """
+
+    def __init__(self, store: str, folder: Path, *, flags: Sequence[str] = (), processes: int = 1) -> None:
+        if processes > 1 and not store.startswith(("postgresql:", "postgres:")):
+            raise BenchFailed(
+                "--processes above 1 needs a store that several can share: give it an empty database by "
+                "--store postgresql://..."
+            )
+        self.port = _free_port(processes + 1)
+        self.own_ports = [self.port] if processes == 1 else [self.port + n + 1 for n in range(processes)]
         self._log = folder / "calls.bin"
         command = [sys.executable, "-m", "tickwheel", "serve", "--no-auth", "--allow-loopback", "--app", APP]
         command += ["--port", str(self.port), "--store", store, "--log-level", "warning", *flags]
+        command += ["--processes", str(processes)]
         self._command = command
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -51,13 +64,18 @@ class BenchServer:
 
     @property
     def pid(self) -> int:
-        """Of the server's process."""
+        """Of the server's process; the parent of several."""
         assert self._process is not None
         return self._process.pid
+
+    def cpu_ms(self) -> int:
+        """What all processes of the server have used; 0 where that can't be seen."""
+        return sum(map(process_ms, (self.pid, *(children_of(self.pid) if len(self.own_ports) > 1 else ()))))
 
     def start(self) -> None:
         """Start it without waiting until it listens."""
         environ = {**os.environ, "BENCH_LOG": str(self._log)}
+        self._log.unlink(missing_ok=True)
         self._process = subprocess.Popen(self._command, env=environ, stdout=subprocess.DEVNULL)  # noqa: S603 - our own
 
     def signal(self, number: signal.Signals) -> None:
@@ -104,22 +122,27 @@ class BenchServer:
             if self._process.poll() is not None:
                 raise BenchFailed(f"the server ended with code {self._process.returncode}")
             try:
-                socket.create_connection(("127.0.0.1", self.port), timeout=1).close()
-                return
+                for port in self.own_ports:
+                    socket.create_connection(("127.0.0.1", port), timeout=1).close()
+                if len(self.own_ports) == 1 or self._is_shared_out():
+                    return
             except OSError:
-                waited.wait(POLL_S)
+                pass
+            waited.wait(POLL_S)
         raise BenchFailed(f"the server did not listen within {START_LIMIT_S} s")
 
+    def _is_shared_out(self) -> bool:
+        held = [_gauge(_metrics(port), "tickwheel_shards_held") for port in self.own_ports]
+        return all(held) and sum(held) == SHARD_COUNT
 
-def wait_until_quiet(port: int, armed: int = 0) -> None:
-    """Until nothing is due or running any more and just `armed` timers are left in the wheel."""
+
+def wait_until_quiet(*ports: int, armed: int = 0) -> None:
+    """Until nothing is due or running any more and just `armed` timers are left in the wheels of all."""
     waited = threading.Event()
     for _ in range(SETTLE_LIMIT_S * 10):
-        values = _metrics(port)
-        backlog = sum(number for name, number in values.items() if name.startswith("tickwheel_backlog"))
-        running = sum(number for name, number in values.items() if name.startswith("tickwheel_in_flight"))
-        uncommitted = values["tickwheel_uncommitted_completions"]
-        if backlog == running == uncommitted == 0 and values["tickwheel_armed_timers"] == armed:
+        seen = [_metrics(port) for port in ports]
+        busy = sum(_gauge(values, f"tickwheel_{name}") for name in _BUSY for values in seen)
+        if not busy and sum(_gauge(values, "tickwheel_armed_timers") for values in seen) == armed:
             return
         waited.wait(0.1)
     raise BenchFailed(f"the server was still busy after {SETTLE_LIMIT_S} s")
@@ -134,13 +157,23 @@ def _metrics(port: int) -> dict[str, float]:
     return {name: float(number) for name, number in lines}
 
 
-def _free_port() -> int:
-    """Below the range that the system gives to outgoing connections, which could take it in between."""
+def _gauge(values: dict[str, float], name: str) -> float:
+    """The sum over its labels."""
+    return sum(number for series, number in values.items() if series.partition("{")[0] == name)
+
+
+def _free_port(count: int) -> int:
+    """The first of `count` in a row, below the range that the system gives to outgoing connections."""
     while True:
         port = 20_000 + secrets.randbelow(12_000)
-        with socket.socket() as probe:
-            try:
-                probe.bind(("127.0.0.1", port))
-            except OSError:
-                continue
+        if all(_is_free(port + number) for number in range(count)):
             return port
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as probe:
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+        return True

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from tickwheel.domain.columns import Ints
+from tickwheel.interfaces.bench.cpu import Cpu
 from tickwheel.interfaces.bench.outcome import BenchFailed, Figures, lateness_figures, rounded
 from tickwheel.interfaces.bench.poster import post_all, webhook_jobs
 from tickwheel.interfaces.bench.progress import Progress
@@ -39,20 +40,22 @@ class Sink:
         return np.frombuffer(self._path.read_bytes(), dtype=np.int64).reshape(-1, self._columns)
 
 
-def webhooks(store: str, folder: Path, *, jobs: int, seconds: int, bar: Progress) -> Figures:
+def webhooks(store: str, folder: Path, *, jobs: int, seconds: int, bar: Progress, processes: int = 1) -> Figures:
     """`jobs` webhooks spread evenly over `seconds`; 0 makes all of them due at one instant."""
     clock, sink = system_clock(), Sink(folder)
     try:
-        with BenchServer(store, folder) as server:
+        with BenchServer(store, folder, processes=processes) as server:
+            cpu = Cpu(store, server.cpu_ms)
             first_ms = clock.now_ms() + 3_000 + jobs // 10
             due = (first_ms + np.arange(jobs) * seconds * 1000 // jobs).tolist()
             parts = [due[start : start + BATCH] for start in range(0, jobs, BATCH)]
             bodies = (webhook_jobs(sink.endpoint, part, PAYLOAD) for part in parts)
-            created = post_all(server.port, bodies, connections=CONNECTIONS, on_sent=bar.update)
+            created = post_all(server.port, bodies, connections=CONNECTIONS * processes, on_sent=bar.update)
             if clock.now_ms() > first_ms - 500:
                 raise BenchFailed("the machine is too slow to create that many jobs ahead of time")
             threading.Event().wait((due[-1] - clock.now_ms()) / 1000 + 1)
-            wait_until_quiet(server.port)
+            wait_until_quiet(*server.own_ports)
+            cpu_figures = cpu.figures(max(1, created))
     finally:
         scheduled_ms, received_ms = sink.received().T
     if len(received_ms) != created or len(np.unique(received_ms)) == 0:
@@ -61,7 +64,9 @@ def webhooks(store: str, folder: Path, *, jobs: int, seconds: int, bar: Progress
     figures = lateness_figures(received_ms - scheduled_ms)
     return {
         "jobs": created,
+        "processes": processes,
         "delivered": len(received_ms),
         "runs_per_s": rounded(created / took_ms * 1000),
         **figures,
+        **cpu_figures,
     }

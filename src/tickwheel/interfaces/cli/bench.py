@@ -73,6 +73,16 @@ def _count(name: str, default: int, text: str) -> Callable[[Callable[..., None]]
     return click.option(f"--{name}", type=click.IntRange(min=0), default=default, show_default=True, help=text)
 
 
+def _processes(command: Callable[..., None]) -> Callable[..., None]:
+    return click.option(
+        "--processes",
+        type=click.IntRange(1, 64),
+        default=1,
+        show_default=True,
+        help="Processes of the server; several need PostgreSQL.",
+    )(command)
+
+
 @click.group()
 def bench() -> None:
     """Measure this installation on this machine.
@@ -87,15 +97,23 @@ def bench() -> None:
 @_count("batch", 1_000, "Jobs per request.")
 @_count("payload-bytes", 200, "Length of each payload.")
 @click.option("--keys", is_flag=True, help="Give each job an idempotency key.")
+@_processes
 @_common
-def ingest(options: Options, jobs: int, batch: int, payload_bytes: int, keys: bool) -> None:
+def ingest(options: Options, jobs: int, batch: int, payload_bytes: int, keys: bool, processes: int) -> None:
     """Create jobs over HTTP in batches, each one durable commit."""
     jobs, batch = (200, 100) if options.smoke else (jobs, batch)
     options.run(
         "ingest",
         jobs,
         lambda url, folder, bar: overhttp.ingest(
-            url, folder, jobs=jobs, batch=batch, payload_bytes=payload_bytes, keys=keys, bar=bar
+            url,
+            folder,
+            jobs=jobs,
+            batch=batch,
+            payload_bytes=payload_bytes,
+            keys=keys,
+            bar=bar,
+            processes=processes,
         ),
     )
 
@@ -103,29 +121,39 @@ def ingest(options: Options, jobs: int, batch: int, payload_bytes: int, keys: bo
 @bench.command(name="ingest-single")
 @_count("jobs", 20_000, "How many to create.")
 @_count("connections", 64, "Requests under way at a time.")
+@_processes
 @_common
-def ingest_single(options: Options, jobs: int, connections: int) -> None:
+def ingest_single(options: Options, jobs: int, connections: int, processes: int) -> None:
     """Create jobs over HTTP one by one, each one durable commit."""
     jobs, connections = (200, 8) if options.smoke else (jobs, connections)
     options.run(
         "ingest-single",
         jobs,
-        lambda url, folder, bar: overhttp.ingest_single(url, folder, jobs=jobs, connections=connections, bar=bar),
+        lambda url, folder, bar: overhttp.ingest_single(
+            url, folder, jobs=jobs, connections=connections, bar=bar, processes=processes
+        ),
     )
 
 
 @bench.command()
 @_count("rate", 20_000, "Jobs per second.")
 @_count("seconds", 30, "For how long.")
+@_processes
 @_common
-def pipeline(options: Options, rate: int, seconds: int) -> None:
+def pipeline(options: Options, rate: int, seconds: int, processes: int) -> None:
     """The whole way at a high rate: create over HTTP, fire on time, call, commit."""
     rate, seconds = (100, 1) if options.smoke else (rate, seconds)
     options.run(
         "pipeline",
         rate * seconds,
         lambda url, folder, bar: overhttp.lateness(
-            url, folder, rate=rate, seconds=seconds, bar=bar, connections=overhttp.CONNECTIONS
+            url,
+            folder,
+            rate=rate,
+            seconds=seconds,
+            bar=bar,
+            connections=overhttp.CONNECTIONS,
+            processes=processes,
         ),
     )
 
@@ -151,14 +179,17 @@ def throughput(options: Options, jobs: int) -> None:
 @bench.command()
 @_count("rate", 500, "Jobs per second.")
 @_count("seconds", 60, "For how long.")
+@_processes
 @_common
-def lateness(options: Options, rate: int, seconds: int) -> None:
+def lateness(options: Options, rate: int, seconds: int, processes: int) -> None:
     """A steady rate of jobs over HTTP; how late their handlers start."""
     rate, seconds = (100, 1) if options.smoke else (rate, seconds)
     options.run(
         "lateness",
         rate * seconds,
-        lambda url, folder, bar: overhttp.lateness(url, folder, rate=rate, seconds=seconds, bar=bar),
+        lambda url, folder, bar: overhttp.lateness(
+            url, folder, rate=rate, seconds=seconds, bar=bar, processes=processes
+        ),
     )
 
 
@@ -174,14 +205,17 @@ def burst(options: Options, jobs: int) -> None:
 @bench.command(name="webhooks")
 @_count("jobs", 30_000, "How many to send.")
 @_count("seconds", 0, "Spread over; 0 = all due at one instant.")
+@_processes
 @_common
-def webhooks_command(options: Options, jobs: int, seconds: int) -> None:
+def webhooks_command(options: Options, jobs: int, seconds: int, processes: int) -> None:
     """Webhooks to a receiver in a process of its own."""
     jobs, seconds = (200, 0) if options.smoke else (jobs, seconds)
     options.run(
         "webhooks",
         jobs,
-        lambda url, folder, bar: webhooks.webhooks(url, folder, jobs=jobs, seconds=seconds, bar=bar),
+        lambda url, folder, bar: webhooks.webhooks(
+            url, folder, jobs=jobs, seconds=seconds, bar=bar, processes=processes
+        ),
     )
 
 
