@@ -316,3 +316,86 @@ def test_an_answer_that_nobody_reads_is_given_up(monkeypatch: pytest.MonkeyPatch
             writer.close()
 
     run(scenario)
+
+
+class NotedTransport:
+    """Passes everything on, and keeps what was written."""
+
+    def __init__(self, transport: asyncio.BaseTransport, written: list[bytes]) -> None:
+        self._transport, self._written = transport, written
+
+    def write(self, data: bytes) -> None:
+        self._written.append(bytes(data))
+        self._transport.write(data)  # type: ignore[attr-defined]  # a transport that writes
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._transport, name)
+
+
+@pytest.fixture
+def written(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
+    """What the server wrote, write by write."""
+    writes: list[bytes] = []
+    made = connection.BoundedProtocol.connection_made
+
+    def connection_made(self: connection.BoundedProtocol, transport: Any) -> None:
+        made(self, transport)
+        self.transport = NotedTransport(transport, writes)  # type: ignore[assignment]  # stands for one
+
+    monkeypatch.setattr(connection.BoundedProtocol, "connection_made", connection_made)
+    return writes
+
+
+GET = b"GET / HTTP/1.1\r\nHost: a\r\n"
+
+
+async def test_an_answer_is_one_write(written: list[bytes]) -> None:
+    async def hello(call: Call) -> Answer:
+        return ok({"hello": "you"}, headers=((b"x-more", b"1"),))
+
+    async with serving(hello) as server:
+        reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+        for _ in range(2):
+            writer.write(GET + b"\r\n")
+            assert await read_answer(reader) == (200, {"hello": "you"})
+        writer.close()
+    assert len(written) == 2
+    head, _, body = written[0].partition(b"\r\n\r\n")
+    assert body == b'{"hello":"you"}'
+    lines = head.split(b"\r\n")
+    assert lines[0] == b"HTTP/1.1 200 OK"
+    assert [line.partition(b": ")[0] for line in lines[1:]] == [
+        b"date",
+        b"content-type",
+        b"x-more",
+        b"x-content-type-options",
+        b"content-length",
+    ]
+
+
+@pytest.mark.parametrize("request_head", [GET + b"Connection: close\r\n", b"HEAD" + GET[3:]])
+async def test_what_is_not_the_plain_case_is_answered_as_well(written: list[bytes], request_head: bytes) -> None:
+    async def hello(call: Call) -> Answer:
+        return ok({"hello": "you"})
+
+    async with serving(hello) as server:
+        reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+        writer.write(request_head + b"\r\n")
+        head = await reader.readuntil(b"\r\n\r\n")
+        writer.close()
+    assert head.startswith(b"HTTP/1.1 200 OK")
+    assert b"content-length: 15" in head
+    assert b"".join(written).endswith(b'{"hello":"you"}') is not request_head.startswith(b"HEAD")
+    assert (b"connection: close" in head) is (b"close" in request_head)
+
+
+async def test_a_line_break_in_a_header_never_gets_out(written: list[bytes]) -> None:
+    async def broken(call: Call) -> Answer:
+        return ok({}, headers=((b"location", b"/a\r\nx-evil: 1"),))
+
+    async with serving(broken) as server:
+        reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+        writer.write(GET + b"\r\n")
+        assert await reader.read() == b"", "the connection is closed"
+        writer.close()
+    assert not written

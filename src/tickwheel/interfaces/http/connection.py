@@ -18,10 +18,12 @@ The server calls `overdue` once a second for every connection, so a request cost
 import asyncio
 from typing import Any, Final
 
+from starlette.types import Receive, Scope, Send
 from uvicorn.config import Config
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 from uvicorn.server import ServerState
 
+from tickwheel.interfaces.http.one_write import OneWrite
 from tickwheel.interfaces.http.wire import problem, status_line
 
 HEAD_LIMIT_BYTES: Final = 32 << 10
@@ -99,7 +101,11 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
         self._answering = cycle
-        super()._start_asgi_task(cycle, app)
+
+        async def answer(scope: Scope, receive: Receive, _send: Send) -> None:
+            await app(scope, receive, OneWrite(cycle))
+
+        super()._start_asgi_task(cycle, answer)  # type: ignore[arg-type]  # uvicorn has types of its own for these
 
     def on_body(self, body: bytes) -> None:
         self._body_bytes += len(body)

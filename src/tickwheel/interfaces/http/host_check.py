@@ -6,6 +6,7 @@ takes the server for the page's own. Such requests carry the page's name as thei
 only to addresses and to `localhost`.
 """
 
+from functools import lru_cache
 from ipaddress import ip_address
 from typing import Final
 
@@ -15,6 +16,8 @@ from tickwheel.interfaces.http.resource import send_answer
 from tickwheel.interfaces.http.wire import problem
 
 _LOCAL_NAME: Final = "localhost"
+_REMEMBERED_BYTES: Final = 255
+"""A longer host is no name of the DNS: it is judged, but not kept."""
 
 
 class LocalHostsOnly:
@@ -25,10 +28,13 @@ class LocalHostsOnly:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """ASGI."""
-        if scope["type"] != "http" or all(_is_local(value) for name, value in scope["headers"] if name == b"host"):
-            await self._app(scope, receive, send)
-        else:
-            await send_answer(send, problem("host_not_allowed", _REMEDY), with_body=scope["method"] != "HEAD")
+        if scope["type"] == "http":
+            for name, value in scope["headers"]:
+                if name == b"host" and not _is_local(value):
+                    refusal = problem("host_not_allowed", _REMEDY)
+                    await send_answer(send, refusal, with_body=scope["method"] != "HEAD")
+                    return
+        await self._app(scope, receive, send)
 
 
 _REMEDY: Final = (
@@ -37,6 +43,11 @@ _REMEDY: Final = (
 
 
 def _is_local(host: bytes) -> bool:
+    return _judged(host) if len(host) <= _REMEMBERED_BYTES else _judged.__wrapped__(host)
+
+
+@lru_cache(maxsize=256)
+def _judged(host: bytes) -> bool:
     name = _name_of(host.decode("latin-1").strip().lower())
     return name == _LOCAL_NAME or name.endswith("." + _LOCAL_NAME) or _is_address(name)
 
