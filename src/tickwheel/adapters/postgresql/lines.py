@@ -71,6 +71,9 @@ class _Operation:
             session.cut()
 
 
+_Answer = tuple[_Operation, Any, BaseException | None]
+
+
 class Lines:
     """`count` threads with a connection each, over one queue."""
 
@@ -136,8 +139,7 @@ class Lines:
                 pause_seconds = FIRST_PAUSE_SECONDS
             except psycopg.Error as error:
                 session = None
-                for operation in group:
-                    _answer(operation, None, translate(error))
+                _answer([(operation, None, translate(error)) for operation in group])
                 self._closing.wait(pause_seconds)
                 pause_seconds = min(2 * pause_seconds, LAST_PAUSE_SECONDS)
                 continue
@@ -190,19 +192,17 @@ class Lines:
                 for operation in group:  # one bad item must not fail its neighbours
                     self._run_single(session, operation)
                 return
-            for operation in group:
-                _answer(operation, None, error)
+            _answer([(operation, None, error) for operation in group])
             return
-        for operation, result in zip(group, results, strict=True):
-            _answer(operation, result, None)
+        _answer([(operation, result, None) for operation, result in zip(group, results, strict=True)])
 
     def _run_single(self, session: Session, operation: _Operation) -> None:
         try:
             [result] = _attempt(session, [operation])
         except BaseException as error:  # as above
-            _answer(operation, None, error)
+            _answer([(operation, None, error)])
         else:
-            _answer(operation, result, None)
+            _answer([(operation, result, None)])
 
 
 def _attempt(session: Session, group: list[_Operation]) -> list[Any]:
@@ -233,17 +233,23 @@ def _call(session: Session, group: list[_Operation]) -> list[Any]:
     return parts
 
 
-def _answer(operation: _Operation, result: Any, error: BaseException | None) -> None:
-    try:
-        operation.loop.call_soon_threadsafe(_resolve, operation.future, result, error)
-    except RuntimeError:  # the loop is closed: nobody waits there any more
-        return
+def _answer(answers: Sequence[_Answer]) -> None:
+    """Resolve the futures, with one call into each event loop: waking a loop costs more than an answer."""
+    by_loop: dict[asyncio.AbstractEventLoop, list[_Answer]] = {}
+    for answer in answers:
+        by_loop.setdefault(answer[0].loop, []).append(answer)
+    for loop, part in by_loop.items():
+        try:
+            loop.call_soon_threadsafe(_resolve, part)
+        except RuntimeError:  # the loop is closed: nobody waits there any more
+            continue
 
 
-def _resolve(future: "asyncio.Future[Any]", result: Any, error: BaseException | None) -> None:
-    if future.done():
-        return
-    if error is None:
-        future.set_result(result)
-    else:
-        future.set_exception(error)
+def _resolve(answers: Sequence[_Answer]) -> None:
+    for operation, result, error in answers:
+        if operation.future.done():
+            continue
+        if error is None:
+            operation.future.set_result(result)
+        else:
+            operation.future.set_exception(error)

@@ -82,6 +82,10 @@ from tickwheel.ports.store import (
 )
 
 WRITERS = 3
+GATHERED_BELOW = 128
+"""A smaller insert of plain jobs is gathered: one thread commits everything that came while its last commit was
+under way, for what single jobs cost is mostly the number of commits. A larger one has threads that don't make
+single jobs wait behind it."""
 READERS = 2
 ALL_SHARDS = range(SHARD_COUNT)
 
@@ -138,6 +142,7 @@ class PostgresqlStore:
         self._loads = Lines(url, LOADS)
         self._lookups = Lines(url, LOADS)
         self._ownership = Lines(url, OWNERSHIP)
+        self._gathering = Lines(url, WRITER)
         self._writers = Lines(url, WRITER, WRITERS)
         self._readers = Lines(reader_url or url, READER if reader_url is None else POOLED_READER, READERS)
         self._upkeep = Upkeep(url, self._pin_ms, history)
@@ -151,8 +156,10 @@ class PostgresqlStore:
     async def insert_jobs(self, jobs: Sequence[NewJob]) -> Sequence[Inserted]:
         """Jobs under idempotency keys are not merged with others: they may have to wait for somebody's key."""
         keyed = any(new.job.idempotency_key is not None for new in jobs)
-        write = self._insert_keyed if keyed else self._insert_plain
-        return await self._writers.submit_bulk(write, jobs) if jobs else []
+        if keyed:
+            return await self._writers.submit_bulk(self._insert_keyed, jobs)
+        lines = self._gathering if len(jobs) < GATHERED_BELOW else self._writers
+        return await lines.submit_bulk(self._insert_plain, jobs) if jobs else []
 
     def _insert_plain(self, session: Session, jobs: Sequence[NewJob]) -> Sequence[Inserted]:
         return insert.insert_jobs(session, jobs, self._pin_ms())
@@ -337,6 +344,7 @@ class PostgresqlStore:
             self._loads,
             self._lookups,
             self._ownership,
+            self._gathering,
             self._writers,
             self._readers,
         )
