@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tickwheel.domain.columns import Rows
 from tickwheel.domain.errors import IdempotencyConflict, InvalidRequest, NotFound, StoreUnavailable
 from tickwheel.domain.ids import SHARD_COUNT, shard_of
 from tickwheel.domain.limits import HORIZON_MS, PAST_CLAMP_MS
@@ -267,3 +268,54 @@ def test_a_preview_names_the_wrong_field() -> None:
         with pytest.raises(InvalidRequest) as caught:
             jobs.preview(*arguments)
         assert [problem.field for problem in caught.value.problems] == [field]
+
+
+async def test_jobs_that_are_stored_together_are_armed_together() -> None:
+    desk = Desk()
+    armings: list[int] = []
+    arm = desk.owner.arm
+
+    def note(timers: Rows) -> None:
+        armings.append(len(timers))
+        arm(timers)
+
+    desk.owner.arm = note  # type: ignore[method-assign]  # watched
+    stored, together = asyncio.Event(), desk.store.insert_jobs
+
+    async def insert_jobs(jobs: Sequence[NewJob]) -> Sequence[Inserted]:
+        await stored.wait()
+        return await together(jobs)
+
+    desk.store.insert_jobs = insert_jobs  # type: ignore[method-assign]  # held back
+    creating = [asyncio.ensure_future(desk.create(schedule_type="INSTANT")) for _ in range(20)]
+    await asyncio.sleep(0)
+    assert not armings
+    stored.set()
+    await asyncio.gather(*creating)
+    assert sum(armings) == len(desk.owner.armed) == 20
+    assert len(armings) <= 2
+    await desk.create(schedule_type="INSTANT")
+    assert len(desk.owner.armed) == 21, "alone, it is armed before the answer"
+
+
+async def test_a_failed_insert_keeps_no_other_job_from_being_armed() -> None:
+    desk = Desk()
+    insert_jobs, failed = desk.store.insert_jobs, asyncio.Event()
+
+    async def broken(jobs: Sequence[NewJob]) -> Sequence[Inserted]:
+        if jobs[0].job.name == "broken":
+            await failed.wait()
+            raise StoreUnavailable("gone")
+        return await insert_jobs(jobs)
+
+    desk.store.insert_jobs = broken  # type: ignore[method-assign]  # breaks
+    bad = asyncio.ensure_future(desk.create(schedule_type="INSTANT", job_name="broken"))
+    await desk.create(schedule_type="INSTANT")
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    assert len(desk.owner.armed) == 1, "while the other one is under way still"
+    failed.set()
+    with pytest.raises(StoreUnavailable):
+        await bad
+    await desk.create(schedule_type="INSTANT")
+    assert len(desk.owner.armed) == 2

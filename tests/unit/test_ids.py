@@ -4,10 +4,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tickwheel.domain.id_columns import job_id_texts, make_job_ids
 from tickwheel.domain.ids import (
     ALPHABET,
     DAY_MS,
     HOME_HORIZON_MS,
+    RANDOM_BYTES,
     IdError,
     created_ms_of,
     job_id_text,
@@ -86,3 +88,31 @@ def test_any_text_is_read_or_refused_as_an_id_error(text: str) -> None:
 def test_what_is_no_job_id_is_refused(text: str) -> None:
     with pytest.raises(IdError):
         parse_job_id(text)
+
+
+@given(st.lists(job_ids, max_size=40))
+def test_ids_printed_in_columns_read_as_printed_one_by_one(ids: list[bytes]) -> None:
+    assert job_id_texts(ids) == [job_id_text(job_id) for job_id in ids]
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.integers(0, 255),
+            st.one_of(st.none(), st.integers(0, NOW_MS + 2 * HOME_HORIZON_MS)),
+            st.binary(min_size=RANDOM_BYTES, max_size=RANDOM_BYTES),
+        ),
+        max_size=20,
+    )
+)
+def test_ids_made_in_columns_are_those_made_one_by_one(wanted: list[tuple[int, int | None, bytes]]) -> None:
+    ids = make_job_ids(
+        created_ms=NOW_MS,
+        shards=[shard for shard, _, _ in wanted],
+        due_ms=[due_ms for _, due_ms, _ in wanted],
+        randomness=b"".join(random48 for _, _, random48 in wanted),
+    )
+    assert ids == [
+        make_job_id(created_ms=NOW_MS, shard=shard, due_ms=due_ms, random48=random48)
+        for shard, due_ms, random48 in wanted
+    ]

@@ -2,8 +2,12 @@
 
 A key is decided by the store in the transaction of the insert, so of two requests at once one creates and the
 other is answered with the created job, and a request whose commit failed leaves no trace of its key.
+
+Requests that are stored by one commit wake up one after the other in one turn of the event loop. Their timers are
+armed together after that turn: arming a thousand rows costs little more than arming one.
 """
 
+import asyncio
 from collections.abc import Callable, Sequence
 from typing import Final
 
@@ -12,14 +16,14 @@ from msgspec.structs import replace
 
 from tickwheel.domain.errors import IdempotencyConflict, TickwheelError
 from tickwheel.domain.ids import RANDOM_BYTES, SHARD_COUNT
-from tickwheel.domain.job import ScheduleType, Spec
+from tickwheel.domain.job import Job, ScheduleType, Spec
 from tickwheel.domain.requests.definition import with_stored_headers
 from tickwheel.domain.requests.job_request import JobRequest, request_hash
 from tickwheel.ports.clock import Clock, Randomness
 from tickwheel.ports.owner import Owner
-from tickwheel.ports.store import Inserted, InsertStatus, NewJob, Store
+from tickwheel.ports.store import FirstTimer, Inserted, InsertStatus, NewJob, Store
 from tickwheel.services.arming import first_timer_rows
-from tickwheel.services.new_jobs import new_job
+from tickwheel.services.new_jobs import Placed, new_job, new_jobs, place
 
 
 class Created(msgspec.Struct, frozen=True, gc=False):
@@ -54,6 +58,9 @@ ITEMS_A_TURN: Final = 500
 """After so many items of a batch, whatever is due goes first: parsing ten thousand takes a tenth of a second."""
 
 
+DRAWN_BYTES: Final = 256 * RANDOM_BYTES
+
+
 class Ingest:
     """Inserts jobs in batches, each batch one durable commit."""
 
@@ -68,6 +75,9 @@ class Ingest:
         self._store, self._owner, self._clock, self._randomness = store, owner, clock, randomness
         self._held_shards = held_shards
         self._turn = int.from_bytes(randomness.random_bytes(2), "big")
+        self._drawn, self._drawn_used = b"", 0
+        self._inserting = 0
+        self._to_arm: list[tuple[Job, FirstTimer]] = []
 
     def next_shard(self) -> int:
         """A shard that this process holds, so that near jobs are armed with no hop; any if it holds none.
@@ -80,47 +90,76 @@ class Ingest:
 
     def new_job(self, request: JobRequest, now_ms: int, *, named: bool = False) -> NewJob:
         """The job to insert for one request. Raises `InvalidRequest`."""
-        return self._new_job(request, now_ms, self._randomness.random_bytes(RANDOM_BYTES), named)
+        key_hash = _checked_key_hash(request)
+        return new_job(request, now_ms, self.next_shard(), self._random_bytes(RANDOM_BYTES), key_hash, named)
 
-    def _new_job(self, request: JobRequest, now_ms: int, random48: bytes, named: bool) -> NewJob:
-        if request.spec.target.headers:
-            with_stored_headers(request.spec, None)
-        key_hash = b"" if request.idempotency_key is None else request_hash(request)
-        return new_job(request, now_ms, self.next_shard(), random48, key_hash, named)
+    def _random_bytes(self, count: int) -> bytes:
+        """Fresh ones; drawn for many jobs at once, because asking the system gives up the interpreter's lock."""
+        if len(self._drawn) - self._drawn_used < count:
+            self._drawn, self._drawn_used = self._randomness.random_bytes(max(count, DRAWN_BYTES)), 0
+        start = self._drawn_used
+        self._drawn_used += count
+        return self._drawn[start : self._drawn_used]
 
     async def insert(self, requests: Sequence[JobRequest | TickwheelError]) -> list[Created | TickwheelError]:
         """Insert all that are no errors; one bad item doesn't fail the others. Answers in the order given."""
         now_ms = self._clock.now_ms()
         answers: list[Created | TickwheelError] = []
-        wanted: list[tuple[int, JobRequest, NewJob]] = []
-        randomness = self._randomness.random_bytes(RANDOM_BYTES * len(requests))
-        for number, request in enumerate(requests):
+        placed: list[tuple[int, JobRequest, NewJob]] = []
+        for start in range(0, len(requests), ITEMS_A_TURN):
+            if start:
+                await self._clock.sleep_ms(0)
+            placed += self._new_jobs(requests[start : start + ITEMS_A_TURN], now_ms, answers)
+        if placed:
+            await self._commit(placed, answers)
+        return answers
+
+    def _new_jobs(
+        self,
+        requests: Sequence[JobRequest | TickwheelError],
+        now_ms: int,
+        answers: list[Created | TickwheelError],
+    ) -> list[tuple[int, JobRequest, NewJob]]:
+        """The jobs to insert, with the places of their answers; `answers` gets an item for each request."""
+        numbers: list[int] = []
+        wanted: list[tuple[JobRequest, Placed, bytes]] = []
+        for number, request in enumerate(requests, len(answers)):
             if isinstance(request, TickwheelError):
                 answers.append(request)
                 continue
             try:
-                start = number * RANDOM_BYTES
-                new = self._new_job(request, now_ms, randomness[start : start + RANDOM_BYTES], named=False)
+                key_hash = _checked_key_hash(request)
+                wanted.append((request, place(request, now_ms), key_hash))
             except TickwheelError as error:
                 answers.append(error)
             else:
+                numbers.append(number)
                 answers.append(_UNANSWERED)
-                wanted.append((number, request, new))
-            if number % ITEMS_A_TURN == ITEMS_A_TURN - 1:
-                await self._clock.sleep_ms(0)
-        if wanted:
-            await self._commit(wanted, answers)
-        return answers
+        shards = [self.next_shard() for _ in wanted]
+        new = new_jobs(wanted, now_ms, shards, self._random_bytes(RANDOM_BYTES * len(wanted)))
+        return [(number, one[0], job) for number, one, job in zip(numbers, wanted, new, strict=True)]
 
     async def _commit(
         self, wanted: Sequence[tuple[int, JobRequest, NewJob]], answers: list[Created | TickwheelError]
     ) -> None:
-        inserted = await self._store.insert_jobs([new for _, _, new in wanted])
-        to_arm = []
+        self._inserting += 1
+        try:
+            inserted = await self._store.insert_jobs([new for _, _, new in wanted])
+        finally:
+            self._inserting -= 1
+        nothing_waits = not self._to_arm
         for (number, request, new), done in zip(wanted, inserted, strict=True):
             answers[number] = _answer(request, new, done)
             if done.status is InsertStatus.CREATED and new.timer is not None:
-                to_arm.append((new.job, new.timer))
+                self._to_arm.append((new.job, new.timer))
+        if not self._inserting:
+            self._arm()
+        elif nothing_waits and self._to_arm:
+            asyncio.get_running_loop().call_soon(self._arm)
+
+    def _arm(self) -> None:
+        """Everything that was stored and not armed yet."""
+        to_arm, self._to_arm = self._to_arm, []
         if to_arm:
             self._owner.arm(first_timer_rows(to_arm))
 
@@ -135,6 +174,13 @@ def with_key(request: JobRequest, header_key: str | None) -> JobRequest:
     if request.idempotency_key is not None:
         raise IdempotencyKeyMismatch("the Idempotency-Key header and idempotency_key differ; send one of them")
     return replace(request, idempotency_key=header_key)
+
+
+def _checked_key_hash(request: JobRequest) -> bytes:
+    """What is compared under its key. Raises `InvalidRequest` for a header value that stands for no stored one."""
+    if request.spec.target.headers:
+        with_stored_headers(request.spec, None)
+    return b"" if request.idempotency_key is None else request_hash(request)
 
 
 def _answer(request: JobRequest, new: NewJob, done: Inserted) -> Created | TickwheelError:

@@ -2,7 +2,10 @@
 
 from typing import Any
 
+import msgspec
 import pytest
+
+from tickwheel.interfaces.http.answers import CreatedBody
 
 from .world import HttpWorld, one_off
 
@@ -75,3 +78,25 @@ async def test_payloads_are_kept_byte_for_byte(world: HttpWorld) -> None:
     await world.clock.advance(0)
     assert [call.work.payload for call in world.calls] == [payload, payload]
     await world.close()
+
+
+async def test_the_results_of_new_jobs_are_written_as_their_type_says(world: HttpWorld) -> None:
+    items = [
+        one_off(tenant_id='a"\\ä', delay_seconds=1.5),
+        one_off(schedule_type="INSTANT", delay_seconds=None),
+        one_off(schedule_type="CRON", cron_expression="0 0 29 2 *", delay_seconds=None),
+        one_off(idempotency_key="k"),
+        one_off(idempotency_key="k"),
+        one_off(priority="URGENT"),
+    ]
+    reply = await world.client.post("/v1/jobs/batch", items)
+    results = msgspec.json.decode(reply.body, type=dict[str, msgspec.Raw])["results"]
+    texts = [bytes(text) for text in msgspec.json.decode(results, type=list[msgspec.Raw])]
+    assert len(texts) == len(items)
+    for text in texts[:5]:
+        assert msgspec.json.encode(msgspec.json.decode(text, type=CreatedBody)) == text
+    assert msgspec.json.decode(texts[0])["tenant_id"] == items[0]["tenant_id"]
+    assert msgspec.json.decode(texts[1])["schedule_type"] == "INSTANT"
+    assert [b"replayed" in text for text in texts[:5]] == [False, False, False, False, True]
+    reply = await world.client.post("/v1/jobs/batch", [])
+    assert reply.json == {"results": [], "created_count": 0, "replayed_count": 0, "failed_count": 0}

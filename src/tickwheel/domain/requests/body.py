@@ -59,25 +59,37 @@ class CatchUpBody(msgspec.Struct, forbid_unknown_fields=True, gc=False):
     max: Annotated[int, Meta(ge=1, le=limits.CATCH_UP_MAX)] | None = None
 
 
-class JobBody(msgspec.Struct, forbid_unknown_fields=True, gc=False):
-    """The whole body."""
+class CommonBody(msgspec.Struct, kw_only=True, gc=False):
+    """What jobs of all types have, and the times of one-off jobs."""
 
     schedule_type: ScheduleType
-    target: TargetBody
     tenant_id: Annotated[str, Meta(min_length=1, max_length=limits.TENANT_CHARS)] | None = None
     job_name: Annotated[str, Meta(max_length=limits.NAME_CHARS)] | None = None
     execute_at: _Instant | None = None
     run_at_epoch_ms: Annotated[int, Meta(ge=limits.EPOCH_MS_MIN, le=limits.EPOCH_MS_MAX)] | None = None
     delay_seconds: _Delay | None = None
-    cron_expression: Annotated[str, Meta(max_length=limits.CRON_CHARS)] | None = None
-    timezone: Annotated[str, Meta(max_length=limits.TIMEZONE_CHARS)] | None = None
     priority: Literal["CRITICAL", "HIGH", "DEFAULT", "LOW"] | None = None
     payload: msgspec.Raw = NO_PAYLOAD
-    retry_policy: RetryBody | None = None
     idempotency_key: Annotated[str, Meta(max_length=limits.IDEMPOTENCY_KEY_CHARS)] | None = None
     tags: Annotated[list[str], Meta(max_length=limits.TAG_COUNT)] | None = None
+    deadline_seconds: _Deadline | None = None
+
+
+class JobBody(CommonBody, kw_only=True, forbid_unknown_fields=True, gc=False):
+    """The whole body."""
+
+    target: TargetBody
+    cron_expression: Annotated[str, Meta(max_length=limits.CRON_CHARS)] | None = None
+    timezone: Annotated[str, Meta(max_length=limits.TIMEZONE_CHARS)] | None = None
+    retry_policy: RetryBody | None = None
     catch_up: CatchUpBody | None = None
     overlap: Overlap | None = None
-    deadline_seconds: _Deadline | None = None
     start_at: _Instant | None = None
     end_at: _Instant | None = None
+
+
+class OnceBody(CommonBody, kw_only=True, forbid_unknown_fields=True, gc=False):
+    """The body of a job that runs once, with the parts that many jobs have in common left as text."""
+
+    target: msgspec.Raw
+    retry_policy: msgspec.Raw = NO_PAYLOAD

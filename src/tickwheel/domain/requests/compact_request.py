@@ -76,8 +76,8 @@ def parse_compact_request(raw: bytes) -> JobRequest:
 
 def _ordinary(body: _CompactBody) -> JobBody:
     return JobBody(
-        ScheduleType(body.trigger_type),
-        TargetBody(endpoint=body.target_endpoint),
+        schedule_type=ScheduleType(body.trigger_type),
+        target=TargetBody(endpoint=body.target_endpoint),
         tenant_id=body.tenant_id,
         execute_at=body.execute_at,
         cron_expression=body.cron_expression,

@@ -22,11 +22,20 @@ from tickwheel.domain.requests.batch_items import cut_array
 from tickwheel.domain.requests.body import JobBody
 from tickwheel.domain.requests.job_request import JobRequest, request_hash
 from tickwheel.domain.requests.member_count import given_count, visible_members
+from tickwheel.domain.requests.once import once_requests
 from tickwheel.domain.requests.request_builder import Doubtful, build_request
 from tickwheel.domain.requests.request_problems import MALFORMED, TOO_LARGE, explain, find_problems
 from tickwheel.domain.requests.strict_json import JsonFault, load
 
-__all__ = ["MALFORMED", "TOO_LARGE", "JobRequest", "parse_job_request", "request_hash", "split_batch"]
+__all__ = [
+    "MALFORMED",
+    "TOO_LARGE",
+    "JobRequest",
+    "parse_job_request",
+    "parse_job_requests",
+    "request_hash",
+    "split_batch",
+]
 
 _DECODER: Final = msgspec.json.Decoder(JobBody)
 _BATCH_DECODER: Final = msgspec.json.Decoder(list[msgspec.Raw])
@@ -44,6 +53,20 @@ def parse_job_request(raw: bytes) -> JobRequest:
         if problems:
             raise InvalidRequest(problems)
     return request
+
+
+def parse_job_requests(items: Sequence[bytes]) -> list[JobRequest | InvalidRequest]:
+    """The request in each item, or what is wrong with it; each item is judged alone."""
+    requests: list[JobRequest | InvalidRequest] = []
+    for item, request in zip(items, once_requests(items), strict=True):
+        if request is not None:
+            requests.append(request)
+            continue
+        try:
+            requests.append(parse_job_request(item))
+        except InvalidRequest as error:
+            requests.append(error)
+    return requests
 
 
 def split_batch(raw: bytes) -> Sequence[bytes]:

@@ -6,7 +6,7 @@ from tickwheel.domain import limits
 from tickwheel.domain.cron import CronError, parse_cron
 from tickwheel.domain.job import DEFAULT_TENANT, CatchUp, Lane, Overlap, ScheduleType, Spec, Target, TargetType
 from tickwheel.domain.outcome import RetryPolicy
-from tickwheel.domain.requests.body import JobBody, RetryBody, TargetBody
+from tickwheel.domain.requests.body import CommonBody, JobBody, OnceBody, RetryBody, TargetBody
 from tickwheel.domain.requests.instants import InstantError, parse_instant
 from tickwheel.domain.requests.job_request import JobRequest
 from tickwheel.domain.requests.json_depth import nests_deeper_than
@@ -21,6 +21,8 @@ class Doubtful(ValueError):
 _LANES: Final = {lane.name: lane for lane in Lane}
 _DEFAULT_RETRY: Final = RetryPolicy()
 _NULL: Final = "null"
+_SHALLOW_BYTES: Final = 2 * limits.PAYLOAD_DEPTH
+"""JSON of so many bytes nests no deeper: each level has two brackets."""
 
 
 def build_request(body: JobBody) -> JobRequest:
@@ -36,11 +38,22 @@ def build_request(body: JobBody) -> JobRequest:
         and body.end_at is None
     ):
         raise Doubtful("a field of CRON jobs")
-    spec = Spec(_target(body.target), _retry(body.retry_policy), deadline_ms=_length_ms(body.deadline_seconds))
+    return build_once(body, build_spec(body.target, body.retry_policy, body.deadline_seconds))
+
+
+def build_once(body: JobBody | OnceBody, spec: Spec) -> JobRequest:
+    """The request for a job that runs once. Raises `Doubtful`."""
+    if body.schedule_type is ScheduleType.CRON:
+        raise Doubtful("a job that recurs")
     return _assemble(body, spec, *_time(body), ())
 
 
-def _time(body: JobBody) -> tuple[int | None, int | None]:
+def build_spec(target: TargetBody, retry: RetryBody | None, deadline_seconds: float | None) -> Spec:
+    """The spec of a job that runs once. Raises `Doubtful`."""
+    return Spec(_target(target), _retry(retry), deadline_ms=_length_ms(deadline_seconds))
+
+
+def _time(body: CommonBody) -> tuple[int | None, int | None]:
     """(at_ms, delay_ms)"""
     given = (body.execute_at is not None) + (body.run_at_epoch_ms is not None) + (body.delay_seconds is not None)
     if given != (body.schedule_type is not ScheduleType.INSTANT):
@@ -83,14 +96,14 @@ def _build_cron(body: JobBody) -> JobRequest:
 
 
 def _assemble(
-    body: JobBody, spec: Spec, at_ms: int | None, delay_ms: int | None, warnings: tuple[str, ...]
+    body: CommonBody, spec: Spec, at_ms: int | None, delay_ms: int | None, warnings: tuple[str, ...]
 ) -> JobRequest:
     tenant_id, key, name = body.tenant_id, body.idempotency_key, body.job_name or ""
     if tenant_id is None:
         tenant_id = DEFAULT_TENANT
     elif tenant_fault(tenant_id) is not None:
         raise Doubtful("tenant_id")
-    if text_fault(name) is not None or (key is not None and key_fault(key) is not None):
+    if (name and text_fault(name) is not None) or (key is not None and key_fault(key) is not None):
         raise Doubtful("job_name or idempotency_key")
     if body.tags and tag_faults(body.tags):
         raise Doubtful("tags")
@@ -109,9 +122,11 @@ def _assemble(
     )
 
 
-def _payload(body: JobBody) -> str:
+def _payload(body: CommonBody) -> str:
     raw = bytes(body.payload)
-    if len(raw) > limits.PAYLOAD_BYTES or nests_deeper_than(raw, limits.PAYLOAD_DEPTH):
+    if len(raw) > _SHALLOW_BYTES and (
+        len(raw) > limits.PAYLOAD_BYTES or nests_deeper_than(raw, limits.PAYLOAD_DEPTH)
+    ):
         raise Doubtful("payload")
     text = raw.decode()
     return "" if text == _NULL else text

@@ -8,12 +8,13 @@ from urllib.parse import quote
 import msgspec
 
 from tickwheel.domain.errors import TickwheelError
+from tickwheel.domain.id_columns import job_id_texts
 from tickwheel.domain.ids import job_id_text, run_id_text
 from tickwheel.domain.job import DEFAULT_TENANT, Spec
 from tickwheel.domain.requests.definition import seconds
 from tickwheel.domain.run import RunState
 from tickwheel.interfaces.http.answers import BatchBody, CatchUpBody, CreatedBody, RetryBody, TriggeredBody
-from tickwheel.interfaces.http.wire import Header, iso, iso_text, problem_of
+from tickwheel.interfaces.http.wire import Header, encode, iso, iso_text, problem_of
 from tickwheel.services.ingest import Created
 
 _SCHEDULED: Final = RunState.SCHEDULED.name
@@ -29,18 +30,41 @@ def created_body(created: Created) -> CreatedBody:
 
 def batch_body(results: Sequence[Created | TickwheelError]) -> BatchBody:
     """The answer for many: a job or a problem each, in order."""
-    created_count = replayed_count = 0
-    items: list[object] = []
-    for result in results:
-        if isinstance(result, TickwheelError):
-            items.append(problem_of(result))
-            continue
-        items.append(_short_body(result))
-        if result.replayed:
-            replayed_count += 1
+    items: list[object] = list(results)
+    made = [(number, one) for number, one in enumerate(results) if isinstance(one, Created)]
+    if len(made) < len(results):
+        for number, one in enumerate(results):
+            if isinstance(one, TickwheelError):
+                items[number] = problem_of(one)
+    replayed_count = 0
+    texts = job_id_texts([created.job_id for _, created in made])
+    for (number, created), job_id in zip(made, texts, strict=True):
+        if created.replayed or created.warnings:
+            replayed_count += created.replayed
+            items[number] = _short_body(created)
         else:
-            created_count += 1
-    return BatchBody(items, created_count, replayed_count, len(items) - created_count - replayed_count)
+            items[number] = _plain_text(created, job_id)
+    return BatchBody(items, len(made) - replayed_count, replayed_count, len(results) - len(made))
+
+
+def _plain_text(created: Created, job_id: str) -> msgspec.Raw:
+    """The same text as of `_short_body`, for a job that was made and has no warnings."""
+    next_ms = created.next_ms
+    when = "null" if next_ms is None else f'"{_iso(next_ms)}"'
+    return msgspec.Raw(
+        f'{{"job_id":"{job_id}","tenant_id":{_json(created.tenant_id)},"status":"{_SCHEDULED}",'
+        f'"schedule_type":"{created.schedule_type.value}",'
+        f'"next_run_time_epoch_ms":{"null" if next_ms is None else next_ms},'
+        f'"next_run_time_iso":{when},"created_at":"{_iso(created.created_ms)}"}}'
+    )
+
+
+_iso: Final = lru_cache(maxsize=1024)(iso_text)
+
+
+@lru_cache(maxsize=1024)
+def _json(text: str) -> str:
+    return encode(text).decode()
 
 
 def triggered_body(created: Created) -> TriggeredBody:
