@@ -246,23 +246,21 @@ async def test_a_large_batch_that_was_sent_again_writes_what_is_not_there_yet(ar
 
 def kinds_of_jobs(arena: Arena, counts: tuple[int, ...]) -> list[NewJob]:
     """Stretches of jobs that differ in id, instants and payload only."""
-    jobs = []
-    for kind, count in enumerate(counts):
-        for number in range(count):
-            jobs.append(
-                arena.one_off(
-                    arena.now_ms + 7 * number,
-                    shard=number,
-                    name=f"kind {kind} ä",
-                    tenant_id=f"tenant {kind % 2}",
-                    lane=Lane(kind % 4),
-                    payload=f'{{"n":{number},"text":"ä\u2028"}}' if number % 3 else "",
-                    created_ms=arena.now_ms - number,
-                    effective_ms=arena.now_ms - number,
-                    updated_ms=0,
-                )
-            )
-    return jobs
+    return [
+        arena.one_off(
+            arena.now_ms + 7 * number,
+            shard=number,
+            name=f"kind {kind} ä",
+            tenant_id=f"tenant {kind % 2}",
+            lane=Lane(kind % 4),
+            payload=f'{{"n":{number},"text":"ä\u2028"}}' if number % 3 else "",
+            created_ms=arena.now_ms - number,
+            effective_ms=arena.now_ms - number,
+            updated_ms=0,
+        )
+        for kind, count in enumerate(counts)
+        for number in range(count)
+    ]
 
 
 @pytest.mark.parametrize("counts", [(1,), (40,), (90,), (30, 50, 40), (3, 1, 2)])

@@ -13,13 +13,14 @@ import psycopg
 
 from tickwheel.adapters.postgresql.arrays import byteas, int2s, int4s, int8s, texts, uuids_of
 from tickwheel.adapters.postgresql.batches import NONE, Bindings, home_of
-from tickwheel.adapters.postgresql.copy_in import COPY_JOBS_FROM, copy_jobs, is_plain
+from tickwheel.adapters.postgresql.copy_in import COPY_JOBS_FROM, copy_jobs
 from tickwheel.adapters.postgresql.leaves import Needs, with_leaves
 from tickwheel.adapters.postgresql.session import Session
 from tickwheel.adapters.postgresql.statements import load_statements
 from tickwheel.domain.errors import KeyInFlight
 from tickwheel.domain.ids import shard_of
 from tickwheel.domain.job import encode_spec
+from tickwheel.ports.alike import is_plain
 from tickwheel.ports.store import Inserted, InsertStatus, NewJob
 
 SQL: Final = load_statements("insert")

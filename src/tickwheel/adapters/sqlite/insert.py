@@ -9,10 +9,12 @@ from typing import Any, Final, NamedTuple
 
 import apsw
 
+from tickwheel.adapters.sqlite.alike import write_alike
 from tickwheel.adapters.sqlite.codec import job_values, pack_ids, pack_rows
 from tickwheel.adapters.sqlite.connection import Session
 from tickwheel.adapters.sqlite.statements import load_statements
 from tickwheel.domain.job import Job
+from tickwheel.ports.alike import alike_stretches
 from tickwheel.ports.store import Inserted, InsertStatus, NewJob
 
 SQL: Final = load_statements("insert")
@@ -55,8 +57,31 @@ def _next_ms(new: NewJob) -> int | None:
 
 def write_jobs(session: Session, jobs: Sequence[NewJob], now_ms: int) -> None:
     """Write definitions, first timers and tags; raises the driver's `ConstraintError` for an id that is stored."""
-    if not jobs:
-        return
+    stretches = (
+        [] if any("\0" in new.job.payload for new in jobs) else alike_stretches(jobs)
+    )  # arrays end at a NUL
+    if len(stretches) > 1:
+        _write_stretches(session, stretches, now_ms)
+    elif stretches:
+        write_alike(session, jobs, now_ms)
+    elif jobs:
+        _write_any(session, jobs, now_ms)
+
+
+def _write_stretches(session: Session, stretches: Sequence[Sequence[NewJob]], now_ms: int) -> None:
+    """All of them or, when an id is stored already, none: as one statement does by itself."""
+    session.run("SAVEPOINT stretches")
+    try:
+        for stretch in stretches:
+            write_alike(session, stretch, now_ms)
+    except apsw.ConstraintError:
+        session.run("ROLLBACK TO stretches")
+        session.run("RELEASE stretches")
+        raise
+    session.run("RELEASE stretches")
+
+
+def _write_any(session: Session, jobs: Sequence[NewJob], now_ms: int) -> None:
     ids = pack_ids(new.job.job_id for new in jobs)
     rows = pack_rows([job_values(new.job, new.timer) for new in jobs])
     session.run(SQL["insert_jobs"], {"rows": rows, "ids": ids})
