@@ -19,7 +19,7 @@ NO_PACKAGES := echo "pip's reason is above. The first start needs a network to a
 PYTHON_STAMP := $(VENV)/.stamp-python
 RUN_STAMP := $(VENV)/.stamp-run
 DEV_STAMP := $(VENV)/.stamp-dev
-BENCHMARKS := ingest ingest-single trigger throughput pipeline lateness burst webhooks startup lists memory
+BENCHMARKS := ingest ingest-single trigger throughput pipeline lateness burst webhooks startup growth lists memory
 
 # An environment that was moved, or whose interpreter is gone, is forgotten here and made anew below.
 $(shell { $(BIN)/python -c '' && grep -qF '$(CURDIR)/$(BIN)/python' $(BIN)/pip; } 2>/dev/null || rm -f $(VENV)/.stamp-*)
@@ -92,7 +92,7 @@ docs: $(DEV_STAMP) ## check links, commands and generated parts of the docs
 .PHONY: bench-smoke
 bench-smoke: $(DEV_STAMP) ## run each benchmark once, tiny, so that none rots
 	@echo "== benchmarks, smoke"
-	@$(BIN)/python tools/check_benchmarks.py $(BENCHMARKS) failover
+	@$(BIN)/python tools/check_benchmarks.py $(BENCHMARKS) failover takeover
 	@$(BIN)/python bench/cron.py --iterations 1 --repeats 1 > /dev/null
 	@$(BIN)/python bench/wheel.py --timers 2000 > /dev/null
 	@$(BIN)/python bench/webhook_client.py --posts 100 > /dev/null

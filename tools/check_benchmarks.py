@@ -18,19 +18,24 @@ from pathlib import Path
 
 LIMIT_S = 120
 ROOT = Path(__file__).parent.parent
-ON_POSTGRESQL = {"failover"}
+ON_POSTGRESQL = {"failover", "takeover"}
 PROMISED = {
     "ingest": ("jobs_per_s",),
     "ingest-single": ("jobs_per_s", "cpu_s_per_1k"),
-    "trigger": ("triggers_per_s", "cpu_s_per_1k"),
+    "trigger": ("triggers_per_s", "late_p50_ms", "late_p99_ms", "late_max_ms", "cpu_s_per_1k", "load_s"),
+    "growth": (
+        *("late_p50_ms", "late_p99_ms", "triggers_per_s", "claim_cpu_s_per_1k", "claim_us"),
+        *("late_p99_ms_ratio", "triggers_per_s_ratio", "claim_cpu_s_per_1k_ratio", "claim_us_ratio"),
+    ),
     "throughput": ("runs_per_s", "cpu_s_per_1k"),
     "pipeline": ("runs_per_s", "late_p50_ms", "late_p99_ms", "late_max_ms"),
     "lateness": ("late_p50_ms", "late_p99_ms", "late_max_ms"),
     "burst": ("runs_per_s", "late_max_ms"),
     "webhooks": ("runs_per_s", "late_p99_ms"),
-    "startup": ("first_fire_ms",),
+    "startup": ("first_fire_ms", "start_armed_ms"),
+    "takeover": ("on_time_first_ms", "on_time_all_ms", "all_armed_ms", "first_fire_ms"),
     "lists": ("first_max_ms", "walk_max_ms", "counts_max_ms"),
-    "memory": ("bytes_per_timer",),
+    "memory": ("bytes_per_timer", "rss_mb"),
     "failover": ("gap_worst_ms", "failed_requests"),
 }
 

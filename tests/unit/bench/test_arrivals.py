@@ -54,3 +54,28 @@ def test_a_job_that_never_came_is_told() -> None:
 
 def test_an_early_request_is_told() -> None:
     assert Arrivals(log((9_000, 8_999, 1, 7, 1))).early == 1
+
+
+def again(rows: Ints, jobs: list[tuple[int, int, int]], limit_ms: int = 50) -> list[int]:
+    keys, shards, due_ms = np.array(jobs, dtype=np.int64).T
+    found: list[int] = Arrivals(rows).punctual_again_ms(FAULT.at_ms, limit_ms, keys, shards, due_ms).tolist()
+    return found
+
+
+def test_a_shard_is_on_time_again_with_its_first_run_that_did_not_wait() -> None:
+    rows = log(
+        (9_900, 9_901, 1, 7, 1),  # due before the fault
+        (10_010, 10_700, 2, 7, 1),  # waited
+        (10_650, 10_710, 3, 7, 1),  # a little
+        (10_800, 10_800 + PUNCTUAL_MS, 4, 7, 1),
+        (10_900, 10_900 + PUNCTUAL_MS, 5, 7, 1),
+    )
+    jobs = [(1, 7, 9_900), (2, 7, 10_010), (3, 7, 10_650), (4, 7, 10_800), (5, 7, 10_900)]
+    assert again(rows, jobs) == [805]
+    assert again(rows, jobs, limit_ms=60) == [710]
+
+
+def test_each_shard_is_on_time_by_itself() -> None:
+    rows = log((10_100, 10_101, 1, 7, 1), (10_200, 11_000, 2, 8, 1))
+    jobs = [(1, 7, 10_100), (2, 8, 10_200), (3, 9, 10_300)]  # the last one never came
+    assert again(rows, jobs) == [101, -1, -1]

@@ -64,6 +64,20 @@ class Arrivals:
             resumed_ms = max(resumed_ms, int(first_ms[shards[mine] == shard].min()) - fault.at_ms)
         return Effect(gap_ms, resumed_ms, self._rerun_ms(fault, keys[due_ms == fault.slow_due_ms]))
 
+    def punctual_again_ms(self, at_ms: int, limit_ms: int, keys: Ints, shards: Ints, due_ms: Ints) -> Ints:
+        """Per shard, from `at_ms` to the first arrival of a job due after it that is at most `limit_ms` late.
+
+        -1: there was none.
+        """
+        after = due_ms >= at_ms
+        first_ms, shards, due_ms = self.first_ms(keys[after]), shards[after], due_ms[after]
+        punctual = (first_ms >= 0) & (first_ms - due_ms <= limit_ms)
+        again = [
+            int(first_ms[these].min()) - at_ms if these.any() else -1
+            for these in (punctual & (shards == shard) for shard in np.unique(shards))
+        ]
+        return np.array(again, np.int64)
+
     def _rerun_ms(self, fault: Fault, slow: Ints) -> int:
         if not len(slow) or not len(self._again):
             return -1

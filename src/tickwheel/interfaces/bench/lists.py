@@ -12,12 +12,11 @@ from typing import Final
 import msgspec
 import numpy as np
 
-from tickwheel.interfaces.bench.inprocess import store_jobs
 from tickwheel.interfaces.bench.outcome import BenchFailed, Figures, rounded
 from tickwheel.interfaces.bench.poster import handler_jobs, post_all
 from tickwheel.interfaces.bench.progress import Progress
 from tickwheel.interfaces.bench.server import BenchServer
-from tickwheel.interfaces.bench.workloads import PAYLOAD, handler_target
+from tickwheel.interfaces.bench.workloads import PAYLOAD, handler_target, store_jobs
 from tickwheel.ports.clock import Clock
 from tickwheel.wiring import system_clock
 

@@ -12,7 +12,17 @@ import click
 import msgspec
 
 from tickwheel.domain.errors import TickwheelError
-from tickwheel.interfaces.bench import failover, inprocess, lists, memory, overhttp, startup, webhooks
+from tickwheel.interfaces.bench import (
+    failover,
+    growth,
+    inprocess,
+    lists,
+    memory,
+    overhttp,
+    startup,
+    takeover,
+    webhooks,
+)
 from tickwheel.interfaces.bench.nodes import FAULTS
 from tickwheel.interfaces.bench.outcome import BenchFailed, Figures
 from tickwheel.interfaces.bench.progress import Progress, progress
@@ -160,11 +170,44 @@ def pipeline(options: Options, rate: int, seconds: int, processes: int) -> None:
 
 @bench.command()
 @_count("jobs", 200_000, "How many timers are due.")
+@_count("seconds", 0, "Spread over, from when all are stored and armed; 0 = all overdue at the start.")
 @_common
-def trigger(options: Options, jobs: int) -> None:
-    """Due timers to committed claims, into a sink that takes everything."""
-    jobs = 500 if options.smoke else jobs
-    options.run("trigger", 2 * jobs, lambda url, _, bar: inprocess.trigger(url, jobs, bar))
+def trigger(options: Options, jobs: int, seconds: int) -> None:
+    """Due timers to committed claims, into a sink with unlimited credits: one write per timer and nothing else."""
+    jobs, seconds = (500, 1) if options.smoke else (jobs, seconds)
+    options.run("trigger", 2 * jobs, lambda url, _, bar: inprocess.trigger(url, jobs, seconds, bar))
+
+
+@bench.command(name="growth")
+@_count("jobs", 1_000_000, "Future jobs stored in the large store.")
+@_count("base-jobs", 100_000, "Future jobs stored in the small one.")
+@_count("rounds", 3, "Turns of each store.")
+@_count("rate", 500, "Jobs per second of a steady round.")
+@_count("seconds", 10, "For how long.")
+@_count("burst", 20_000, "Timers of a burst.")
+@_common
+def growth_command(
+    options: Options, jobs: int, base_jobs: int, rounds: int, rate: int, seconds: int, burst: int
+) -> None:
+    """Lateness, trigger rate and the cost of a claim with many stored jobs and with few, in turns."""
+    if options.smoke:
+        jobs, base_jobs, rounds, rate, seconds, burst = 500, 100, 1, 100, 1, 200
+    steps = jobs + base_jobs + 2 * rounds * (rate * seconds + burst)
+    options.run(
+        "growth",
+        steps,
+        lambda url, folder, bar: growth.growth(
+            url,
+            folder,
+            jobs=jobs,
+            base_jobs=base_jobs,
+            rounds=rounds,
+            rate=rate,
+            seconds=seconds,
+            burst=burst,
+            bar=bar,
+        ),
+    )
 
 
 @bench.command()
@@ -256,6 +299,21 @@ def startup_command(options: Options, jobs: int) -> None:
     options.run("startup", jobs, lambda url, folder, bar: startup.startup(url, folder, jobs=jobs, bar=bar))
 
 
+@bench.command(name="takeover")
+@_count("jobs", 1_000_000, "Jobs due within the hour.")
+@_count("rate", 500, "Webhooks per second besides (PostgreSQL).")
+@_common
+def takeover_command(options: Options, jobs: int, rate: int) -> None:
+    """With many jobs due within the hour: kill -9 of one of two nodes (PostgreSQL), then a start."""
+    jobs, rate = (500, 200) if options.smoke else (jobs, rate)
+    settle_s = 1.0 if options.smoke else takeover.SETTLE_S
+    options.run(
+        "takeover",
+        jobs,
+        lambda url, folder, bar: takeover.takeover(url, folder, jobs=jobs, rate=rate, settle_s=settle_s, bar=bar),
+    )
+
+
 @bench.command(name="lists")
 @_count("jobs", 1_000_000, "Jobs to page through.")
 @_common
@@ -266,9 +324,9 @@ def lists_command(options: Options, jobs: int) -> None:
 
 
 @bench.command(name="memory")
-@_count("timers", 5_000_000, "How many to arm.")
+@_count("jobs", 5_000_000, "How many timers to arm.")
 @_common
-def memory_command(options: Options, timers: int) -> None:
-    """Memory per armed timer (needs no store)."""
-    timers = 10_000 if options.smoke else timers
-    options.run("memory", timers, lambda url, folder, bar: memory.memory(timers=timers, bar=bar))
+def memory_command(options: Options, jobs: int) -> None:
+    """Memory per armed timer, and of a server without timers."""
+    jobs = 10_000 if options.smoke else jobs
+    options.run("memory", jobs, lambda url, folder, bar: memory.memory(url, folder, timers=jobs, bar=bar))
