@@ -1,6 +1,7 @@
 """`tickwheel doctor` on a PostgreSQL store."""
 
 import json
+import socket
 from collections.abc import Callable
 from typing import Any
 
@@ -106,3 +107,22 @@ def test_a_clock_that_is_off_is_told(call: Call, blank_postgresql: str, monkeypa
         _, found = looked_at(call, "--store", blank_postgresql)
         assert found["database clock"]["level"] == level
         assert "chrony" in found["database clock"]["remedy"]
+
+
+def test_what_several_processes_need_is_looked_at(call: Call, blank_postgresql: str) -> None:
+    code, found = looked_at(call, "--store", blank_postgresql, "--processes", "64")
+    assert code == 0
+    assert found["processes"]["level"] == found["connections"]["level"] == "warn"
+    assert "64 of them on" in found["processes"]["text"]
+    assert "64 processes take about 768" in found["connections"]["text"]
+    assert "or lower --processes" in found["connections"]["remedy"]
+
+
+def test_a_taken_port_of_one_of_several_processes_is_told(call: Call, blank_postgresql: str) -> None:
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        port = other.getsockname()[1]
+        code, found = looked_at(call, "--store", blank_postgresql, "--processes", "2", "--port", f"{port - 2}")
+    assert code == 1
+    assert found["port"]["text"] == f"127.0.0.1:{port} is taken by another program"

@@ -8,6 +8,7 @@ import shutil
 import socket
 import threading
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Final
@@ -41,7 +42,7 @@ def check_all(settings: Settings) -> list[Finding]:
     if store_url(settings).startswith("memory:"):
         checks.remove(_folder)
     if settings.clustered:
-        checks[:2] = [_postgresql]
+        checks[:2] = [_postgresql, _processes]
     return check_versions() + [finding for check in checks for finding in check(settings)]
 
 
@@ -64,6 +65,13 @@ def _postgresql(settings: Settings) -> Iterator[Finding]:
     from tickwheel.interfaces.cli.checks_postgresql import check_postgresql
 
     return check_postgresql(settings)
+
+
+def _processes(settings: Settings) -> Iterator[Finding]:
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    if settings.processes > cores:
+        text = f"{settings.processes} of them on {cores} cores"
+        yield Finding("processes", Level.WARN, text, f"More than cores only cost: lower --processes to {cores}.")
 
 
 def _folder(settings: Settings) -> Iterator[Finding]:
@@ -155,6 +163,15 @@ def _clock(settings: Settings) -> Iterator[Finding]:
 
 
 def _port(settings: Settings) -> Iterator[Finding]:
+    """The port, and those where each of several processes answers alone, if something is wrong with them."""
+    yield from _one_port(settings)
+    if settings.processes > 1 and settings.port:
+        for number in range(1, settings.processes + 1):
+            found = _one_port(replace(settings, port=settings.port + number))
+            yield from (finding for finding in found if finding.level is not Level.OK)
+
+
+def _one_port(settings: Settings) -> Iterator[Finding]:
     where = f"{settings.host}:{settings.port}"
     try:
         family, _, _, _, address = socket.getaddrinfo(settings.host, settings.port, type=socket.SOCK_STREAM)[0]

@@ -32,7 +32,7 @@ def check_postgresql(settings: Settings) -> Iterator[Finding]:
     yield _partitions(seen)
     yield _clock(seen)
     yield _latency(seen)
-    yield from _load(seen)
+    yield from _load(seen, settings.processes)
 
 
 def _store(settings: Settings, seen: "Inspection") -> Finding:
@@ -99,10 +99,15 @@ def _latency(seen: "Inspection") -> Finding:
     return Finding("latency", Level.OK, text)
 
 
-def _load(seen: "Inspection") -> Iterator[Finding]:
-    text = f"{seen.connections} of {seen.max_connections} in use; a node takes about {CONNECTIONS_PER_NODE}"
-    if seen.max_connections - seen.connections < CONNECTIONS_PER_NODE:
-        yield Finding("connections", Level.WARN, text, "Raise max_connections before you add a node.")
+def _load(seen: "Inspection", processes: int) -> Iterator[Finding]:
+    wanted = processes * CONNECTIONS_PER_NODE
+    who = "a node takes" if processes == 1 else f"{processes} processes take"
+    text = f"{seen.connections} of {seen.max_connections} in use; {who} about {wanted}"
+    if seen.max_connections - seen.connections < wanted:
+        remedy = "Raise max_connections before you add a node" + (
+            ", or lower --processes." if processes > 1 else "."
+        )
+        yield Finding("connections", Level.WARN, text, remedy)
     else:
         yield Finding("connections", Level.OK, text)
     if seen.oldest_transaction_seconds > TRANSACTION_WARN_S:
