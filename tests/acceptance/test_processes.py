@@ -215,6 +215,15 @@ def test_a_process_that_crashes_again_and_again_ends_the_server(server: Several,
     assert not any(map(lives, pids))
 
 
+def test_a_process_that_is_frozen_does_not_hold_the_stop_up(blank_postgresql: str, tmp_path: Path) -> None:
+    with Several(blank_postgresql, with_handlers(tmp_path), "--grace-seconds", "0") as server:
+        pids = server.pids()
+        os.kill(pids[1], signal.SIGSTOP)
+        server.terminate()
+        assert server.exit_code(within_s=20) == 1
+        assert not any(map(lives, pids))
+
+
 def test_a_process_that_is_told_to_drain_is_renewed_at_once(server: Several) -> None:
     server.wait_until_settled()
     before = server.pid(2)

@@ -1,5 +1,6 @@
 """Settings from flags, environment and file; what `serve` and `dev` insist on."""
 
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -13,8 +14,10 @@ from tickwheel.domain.errors import ConfigError
 from tickwheel.interfaces.cli import dev as dev_module
 from tickwheel.interfaces.cli.failures import ExitCode
 from tickwheel.interfaces.cli.main import COMMANDS
+from tickwheel.interfaces.cli.process import Mode
 from tickwheel.interfaces.cli.serve import banner, checked
 from tickwheel.interfaces.cli.settings_options import ALL, read_settings
+from tickwheel.interfaces.cli.supervisor import run_processes
 
 TOKEN = "a-token-of-some-length"
 
@@ -108,6 +111,13 @@ def test_no_auth_on_loopback_asks_for_no_token() -> None:
     assert checked(Settings(token=(TOKEN,)), no_auth=True).token == ()
 
 
+def test_several_processes_are_refused_where_the_kernel_spreads_no_port(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "platform", "darwin")
+    settings = Settings(store="postgresql://app@db/jobs", processes=2)
+    with pytest.raises(ConfigError, match="more than one needs Linux"):
+        run_processes(settings, Mode(with_echo=False, with_console=False, banner=banner))
+
+
 def test_open_api_is_told_at_the_start() -> None:
     assert "no token" in banner("http://127.0.0.1:1", Settings())
     assert "no token" not in banner("http://127.0.0.1:1", replace(Settings(), token=(TOKEN,)))
@@ -117,9 +127,11 @@ def test_dev_is_open_on_loopback_whatever_the_environment_says(monkeypatch: pyte
     monkeypatch.setenv("TICKWHEEL_HOST", "0.0.0.0")
     monkeypatch.setenv("TICKWHEEL_TOKEN", "short")
     monkeypatch.setenv("TICKWHEEL_ALLOW_LOOPBACK", "no")
+    monkeypatch.setenv("TICKWHEEL_PROCESSES", "4")
     context = COMMANDS["dev"].make_context("dev", [])
     settings = read_settings(context, dev_module.INSISTS)
     assert (settings.host, settings.token, settings.allow_loopback) == ("127.0.0.1", (), True)
+    assert settings.processes == 1
     options = {option for parameter in COMMANDS["dev"].params for option in parameter.opts}
     assert not {"--host", "--token", "--allow-loopback"} & options
     assert isinstance(context, click.Context)
