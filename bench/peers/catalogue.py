@@ -182,7 +182,7 @@ PEERS: Final = (
         program="procrastinate_peer",
         workers=2,
         settings={"concurrency": 20, "poll_s": 0.1},
-        shares={"drain": 40, "burst": 10},
+        shares={"drain": 40, "ingest": 4, "burst": 10},
         said="2 worker processes, uvloop, `concurrency` 20, `fetch_job_polling_interval` 0.1 s, `delete_jobs`"
         " successful, `batch_defer` of 1,000",
     ),
@@ -220,7 +220,7 @@ PEERS: Final = (
         program="celery_peer",
         workers=2,
         settings={"pool": "solo", "concurrency": 1, "prefetch": 256},
-        shares={"drain": 10, "ingest": 10, "burst": 10},
+        shares={"drain": 40, "ingest": 20, "burst": 10},
         lead=2,
         said="2 workers with the solo pool, `worker_prefetch_multiplier` 256, `task_acks_late`,"
         " `task_ignore_result`; it has no call for a batch",

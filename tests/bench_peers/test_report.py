@@ -62,7 +62,7 @@ def test_without_tickwheel_there_are_no_ratios() -> None:
 
 def test_a_part_of_the_jobs_is_told_beside_the_figure() -> None:
     section = rendered(outcome("tickwheel", per_s=500), outcome("celery", per_s=250))
-    assert row_of(section, "Celery, fsync each second")[0] == "250 (×0.50, 1/10 of the jobs)"
+    assert row_of(section, "Celery, fsync each second")[0] == "250 (×0.50, 1/40 of the jobs)"
 
 
 def test_a_smaller_burst_is_not_compared() -> None:
