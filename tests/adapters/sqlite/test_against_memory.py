@@ -179,6 +179,8 @@ class History:
             self.random.choice([1, 2, 4]),
             self.random.choice([fence] * 20 + [fence >> 1]),
             next_ms,
+            0,
+            0,
         )
 
     async def complete(self) -> None:
