@@ -1,8 +1,9 @@
 """`SqliteStore`: the store port on one database file in one data folder.
 
-Writes go through the one writer thread (see `writer`), reads through two reading threads: one for the firing
-side, one for people, so that neither waits for the other or for a commit. The load at start is every timer
-that is not resolved; taking the folder's lock is what proves earlier incarnations dead.
+Writes go through the one writer thread (see `writer`), reads through three reading threads, so that none waits for
+the others or for a commit: one for people, one for what claims wait for, one for slices, of which a page takes as
+long as a hundred claims. The load at start is every timer that is not resolved; taking the folder's lock is what
+proves earlier incarnations dead.
 """
 
 import asyncio
@@ -77,6 +78,7 @@ class SqliteStore:
         self._ownership = Ownership()
         self._sweeper = Sweeper()
         self._owner_reader = Reader(folder / DATABASE_NAME, "sqlite-owner-reader")
+        self._slice_reader = Reader(folder / DATABASE_NAME, "sqlite-slice-reader")
         self._reader = Reader(folder / DATABASE_NAME, "sqlite-reader")
         self._writer = Writer(connection, lock.path)
         self._closed = False
@@ -118,7 +120,7 @@ class SqliteStore:
         """`shards` is not looked at: the one process of this store holds them all."""
         if from_ms >= until_ms:
             return empty(TIMER)
-        return await self._owner_reader.read(
+        return await self._slice_reader.read(
             lambda session: load.load_timers(session, from_ms, until_ms, limit), snapshot=True
         )
 
@@ -202,6 +204,7 @@ class SqliteStore:
 
     def _close(self) -> None:
         self._owner_reader.close()
+        self._slice_reader.close()
         self._reader.close()
         self._writer.close()
         self._lock.release()
