@@ -84,9 +84,13 @@ class Ingest:
 
         They are taken in turn: a batch spreads evenly.
         """
+        return self._next_shards(1)[0]
+
+    def _next_shards(self, count: int) -> list[int]:
         shards = self._held_shards() or every_shard()
-        self._turn += 1
-        return shards[self._turn % len(shards)]
+        first = self._turn + 1
+        self._turn += count
+        return [shards[turn % len(shards)] for turn in range(first, first + count)]
 
     def new_job(self, request: JobRequest, now_ms: int, *, named: bool = False) -> NewJob:
         """The job to insert for one request. Raises `InvalidRequest`."""
@@ -135,7 +139,7 @@ class Ingest:
             else:
                 numbers.append(number)
                 answers.append(_UNANSWERED)
-        shards = [self.next_shard() for _ in wanted]
+        shards = self._next_shards(len(wanted))
         new = new_jobs(wanted, now_ms, shards, self._random_bytes(RANDOM_BYTES * len(wanted)))
         return [(number, one[0], job) for number, one, job in zip(numbers, wanted, new, strict=True)]
 

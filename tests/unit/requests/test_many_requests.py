@@ -12,7 +12,7 @@ from tickwheel.domain import limits
 from tickwheel.domain.errors import FieldProblem, InvalidRequest
 from tickwheel.domain.requests.job_request import JobRequest
 from tickwheel.domain.requests.once import once_requests
-from tickwheel.domain.requests.request import parse_job_request, parse_job_requests
+from tickwheel.domain.requests.request import parse_exactly, parse_job_request, parse_job_requests
 
 from .samples import BILLING, ONCE, raw
 from .test_both_halves import EXAMPLES, requests
@@ -30,7 +30,7 @@ def judged(items: Sequence[bytes]) -> list[JobRequest | list[FieldProblem]]:
 
 def judged_alone(item: bytes) -> JobRequest | list[FieldProblem]:
     try:
-        return parse_job_request(item)
+        return parse_exactly(item)
     except InvalidRequest as error:
         return error.problems
 
@@ -44,7 +44,7 @@ def test_each_request_is_judged_as_if_it_were_alone(items: list[bytes]) -> None:
 def test_good_ones_take_the_quick_path_and_share_a_spec() -> None:
     items = [raw(HANDLER, run_at_epoch_ms=1_790_000_000_000 + n, payload={"n": [n, {}]}) for n in range(5)]
     requests = once_requests(items)
-    assert requests == [parse_job_request(item) for item in items]
+    assert requests == [parse_exactly(item) for item in items]
     assert len({id(request.spec) for request in requests if request is not None}) == 1
 
 
@@ -78,9 +78,15 @@ def test_an_odd_one_among_good_ones_gets_the_exact_parser(odd: bytes) -> None:
 
 def test_blanks_before_colons_and_quotes_in_payloads_hide_nothing() -> None:
     spaced = json.dumps(HANDLER | {"payload": {'a": ': '":1'}}, separators=(" , ", " : ")).encode()
-    assert once_requests([spaced, raw(HANDLER)]) == [parse_job_request(spaced), parse_job_request(raw(HANDLER))]
+    assert once_requests([spaced, raw(HANDLER)]) == [parse_exactly(spaced), parse_exactly(raw(HANDLER))]
     repeated = spaced[:-1] + b' , "tags" : [] , "tags" : []}'
     assert once_requests([spaced, repeated])[1] is None
+
+
+def test_a_single_good_one_takes_the_quick_path_too() -> None:
+    one, other = parse_job_request(raw(HANDLER)), parse_job_request(raw(HANDLER, payload=[1]))
+    assert one == parse_exactly(raw(HANDLER))
+    assert one.spec is other.spec
 
 
 def test_recurring_ones_get_the_exact_parser() -> None:
@@ -92,6 +98,7 @@ def test_recurring_ones_get_the_exact_parser() -> None:
 def test_a_target_that_is_too_long_to_keep_is_read_each_time() -> None:
     item = raw(ONCE, target={"endpoint": "https://a.example/" + "x" * 2_020, "headers": {"X-A": "1"}})
     requests = once_requests([item, item])
-    assert requests == [parse_job_request(item)] * 2
-    assert requests[0] is not None and requests[1] is not None
+    assert requests == [parse_exactly(item)] * 2
+    assert requests[0] is not None
+    assert requests[1] is not None
     assert requests[0].spec is not requests[1].spec

@@ -10,7 +10,8 @@ Connections of a process, each with a thread of its own (see `lines`):
 | loads | slices: one page takes as long as hundreds of claims | yes |
 | lookups | definitions and runs that a claim waits for, what expired | yes |
 | ownership | who owns what, who is deposed, the time: never behind a long load, for beats depend on it | yes |
-| writers | new jobs, changes | yes |
+| gathering | single new jobs: what comes during a commit shares the next one | yes |
+| writers | batches of new jobs, jobs with idempotency keys, changes | yes |
 | readers | everything that people read | no: a pooler in transaction mode will do |
 | upkeep | room ahead, retention, export: opened for each turn | yes |
 """

@@ -26,6 +26,8 @@ _TARGET: Final = msgspec.json.Decoder(TargetBody)
 _RETRY: Final = msgspec.json.Decoder(RetryBody)
 _KEPT_BYTES: Final = 2_048
 """Longer targets are worked out again each time."""
+_SHORT_BYTES: Final = 4_096
+"""Longer texts are looked through in columns."""
 _COLON, _QUOTE, _BLANK = b':" '
 
 
@@ -83,6 +85,8 @@ def _own_count(body: OnceBody) -> int:
 def _members_of(texts: Iterable[Any]) -> int:
     """What `visible_members` gives for all of them in sum, for texts that are JSON."""
     text = b"".join(texts)
+    if len(text) < _SHORT_BYTES:
+        return visible_members(text)
     characters = np.frombuffer(text, np.uint8)
     before = characters[np.flatnonzero(characters == _COLON) - 1]
     if (before <= _BLANK).any():
