@@ -1,11 +1,17 @@
 """One host that hangs holds up no other, and its CRITICAL runs find a place."""
 
-from tickwheel.domain.job import Lane
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tickwheel.domain.columns import TIMER, empty
+from tickwheel.domain.job import Lane, Spec, Target, TargetType
 from tickwheel.domain.outcome import OK, Outcome
 from tickwheel.domain.run import RunState
 from tickwheel.ports.executor import Work
-from tickwheel.services.host_gate import host_of
+from tickwheel.services.host_gate import HostGate, host_of
+from tickwheel.services.ready import ReadyRing
 from tickwheel.services.scheduler import SchedulerSettings
+from tickwheel.testing.virtual_clock import VirtualClock
 
 from .world import World
 
@@ -104,3 +110,15 @@ def test_host_is_read_off_the_url() -> None:
     assert host_of("http://a.example?x=1") == "a.example"
     assert host_of("http://a.example") == "a.example"
     assert host_of("nonsense") == ""
+
+
+@given(st.lists(st.tuples(st.sampled_from(Lane), st.sampled_from([HANGING, QUICK])), min_size=1, max_size=40))
+def test_a_batch_is_admitted_like_its_rows_one_by_one(rows: list[tuple[Lane, str]]) -> None:
+    timers = empty(TIMER, len(rows))
+    timers["flags"] = [lane for lane, _ in rows]
+    specs = [Spec(target=Target(type=TargetType.HTTP_WEBHOOK, endpoint=endpoint)) for _, endpoint in rows]
+    whole, single = (HostGate(limit=8, ready=ReadyRing(), clock=VirtualClock()) for _ in range(2))
+    held = [n for n in range(len(rows)) if single.admit(timers[n : n + 1], specs[n : n + 1], ())]
+    assert whole.admit(timers, specs, ()) == held
+    assert whole.held_count == single.held_count == len(held)
+    assert sorted(whole.rows()["flags"].tolist()) == sorted(single.rows()["flags"].tolist())

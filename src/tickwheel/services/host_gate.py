@@ -9,7 +9,9 @@ twentieth of a second: the next runs are claimed and ready when a connection bec
 host that ended 300 runs in the last 50 ms has 320 places (64 + the most, 4 * 64), one that hangs has 64.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from typing import Final
 
 import numpy as np
@@ -58,19 +60,19 @@ class HostGate:
         """Give each webhook a place at its host; the rows that found none, which are held from now on."""
         if not (kinds_of(timers) == KIND_WEBHOOK).any():
             return []
-        skipped, held, by_host = set(left_out), [], dict[str, list[int]]()
+        skipped, held, by_host = set(left_out), list[int](), dict[str, list[int]]()
         lanes = (timers["flags"] & FLAG_LANE_MASK).tolist()
         for number, spec in enumerate(specs):
             if spec is None or spec.target.type is not TargetType.HTTP_WEBHOOK or number in skipped:
                 continue
-            name = host_of(spec.target.endpoint)
-            if not self._enter(name, lanes[number]):
-                held.append(number)
-                by_host.setdefault(name, []).append(number)
+            by_host.setdefault(host_of(spec.target.endpoint), []).append(number)
         for name, numbers in by_host.items():
-            self._hosts[name].waiting.push(timers[numbers])
+            placeless = self._enter(name, numbers, lanes)
+            if placeless:
+                self._hosts[name].waiting.push(timers[placeless])
+                held += placeless
         self.held_count += len(held)
-        return held
+        return sorted(held)
 
     def leave(self, works: Sequence[Work | None]) -> None:
         """These attempts have ended: their places go to what waits."""
@@ -98,23 +100,34 @@ class HostGate:
         lowest = (host.waiting.lowest_due_ms() for host in self._hosts.values())
         return min((due_ms for due_ms in lowest if due_ms is not None), default=None)
 
-    def _enter(self, name: str, lane: int) -> bool:
+    def _enter(self, name: str, numbers: Sequence[int], lanes: Sequence[int]) -> list[int]:
+        """Give these rows of a batch places at their host, in order; those that find none."""
         host = self._hosts.get(name)
         if host is None:
             host = self._hosts[name] = _Host(self._limit)
-        host.promised = max(0, host.promised - 1)
-        host.slots.resize(self._limit + self._ahead(host))
-        if host.slots.free(lane) <= 0:
-            return False
-        host.slots.take(lane, 1)
-        return True
+        host.promised = max(0, host.promised - len(numbers))
+        slots = host.slots
+        slots.resize(self._limit + self._ahead(host))
+        lane = lanes[numbers[0]]
+        if all(lanes[number] == lane for number in numbers):
+            room = min(len(numbers), slots.free(lane))
+            slots.take(lane, room)
+            return list(numbers[room:])
+        placeless = []
+        for number in numbers:
+            lane = lanes[number]
+            if slots.free(lane) > 0:
+                slots.take(lane, 1)
+            else:
+                placeless.append(number)
+        return placeless
 
     def _leave(self, places: Iterable[tuple[str, int]], *, ended: int) -> None:
         touched = set()
-        for name, lane in places:
+        for (name, lane), count in Counter(places).items():
             host = self._hosts[name]
-            host.slots.release(lane, 1)
-            host.ended_now += ended
+            host.slots.release(lane, count)
+            host.ended_now += ended * count
             touched.add(name)
         for name in touched:
             self._let_go(name)
@@ -142,6 +155,7 @@ class HostGate:
         return min(max(host.ended_now, host.ended_before), AHEAD_FACTOR * self._limit)
 
 
+@lru_cache(maxsize=4_096)
 def host_of(endpoint: str) -> str:
     """Host and port of a URL, as a name to count under. Takes any text: one odd endpoint must not stop a batch."""
     return endpoint.partition("//")[2].partition("/")[0].partition("?")[0].lower()
