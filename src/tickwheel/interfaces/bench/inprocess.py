@@ -124,3 +124,4 @@ async def _until_armed(plane: Plane, count: int, first_ms: int) -> None:
         raise BenchFailed(
             "loading took so much longer than the first jobs promised that timers were due meanwhile"
         )
+    await plane.clock.sleep_ms(first_ms - plane.clock.now_ms())
