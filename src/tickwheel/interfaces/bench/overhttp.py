@@ -107,7 +107,7 @@ def lateness(
 
         created = post_all(server.port, bodies(), connections=connections * processes, on_sent=bar.update)
         _wait(lambda: clock.now_ms() > first_ms + seconds * 1000)
-        wait_until_quiet(*server.own_ports)
+        wait_until_quiet(*server.own_ports, ended=created)
         took_ms, cpu_figures = clock.now_ms() - first_ms, cpu.figures(max(1, created))
     lateness_ms = _lateness(server, created)
     per_s = rounded(created / took_ms * 1000)
@@ -125,7 +125,7 @@ def burst(store: str, folder: Path, *, jobs: int, bar: Progress) -> Figures:
         if clock.now_ms() > due_ms - 1_000:
             raise BenchFailed("the machine is too slow to create that many jobs ahead of time")
         _wait(lambda: clock.now_ms() > due_ms + 2_000)
-        wait_until_quiet(server.port)
+        wait_until_quiet(server.port, ended=created)
     lateness_ms = _lateness(server, created)
     drained_ms = max(1, int(lateness_ms.max()))
     rate = rounded(created / drained_ms * 1000)

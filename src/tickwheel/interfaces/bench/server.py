@@ -24,7 +24,7 @@ START_LIMIT_S = 60
 STOP_LIMIT_S = 60
 SETTLE_LIMIT_S = 120
 POLL_S = 0.01
-_BUSY = ("backlog", "in_flight", "uncommitted_completions")
+_BUSY = ("backlog", "in_flight", "uncommitted_completions", "held_timers", "parked_timers")
 
 
 class BenchServer:
@@ -136,16 +136,21 @@ class BenchServer:
         return all(held) and sum(held) == SHARD_COUNT
 
 
-def wait_until_quiet(*ports: int, armed: int = 0) -> None:
-    """Until nothing is due or running any more and just `armed` timers are left in the wheels of all."""
+def wait_until_quiet(*ports: int, armed: int = 0, ended: int = 0) -> None:
+    """Until nothing is due or running any more and just `armed` timers are left in the wheels of all.
+
+    `ended` attempts must have ended as well: timers that are being claimed right now are in no gauge.
+    """
     waited = threading.Event()
     for _ in range(SETTLE_LIMIT_S * 10):
         seen = [_metrics(port) for port in ports]
         busy = sum(_gauge(values, f"tickwheel_{name}") for name in _BUSY for values in seen)
-        if not busy and sum(_gauge(values, "tickwheel_armed_timers") for values in seen) == armed:
+        done = sum(_gauge(values, "tickwheel_attempts_total") for values in seen)
+        left = sum(_gauge(values, "tickwheel_armed_timers") for values in seen)
+        if not busy and left == armed and done >= ended:
             return
         waited.wait(0.1)
-    raise BenchFailed(f"the server was still busy after {SETTLE_LIMIT_S} s")
+    raise BenchFailed(f"the server was still busy after {SETTLE_LIMIT_S} s, or lost something")
 
 
 def _metrics(port: int) -> dict[str, float]:

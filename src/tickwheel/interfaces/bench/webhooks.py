@@ -54,7 +54,7 @@ def webhooks(store: str, folder: Path, *, jobs: int, seconds: int, bar: Progress
             if clock.now_ms() > first_ms - 500:
                 raise BenchFailed("the machine is too slow to create that many jobs ahead of time")
             threading.Event().wait((due[-1] - clock.now_ms()) / 1000 + 1)
-            wait_until_quiet(*server.own_ports)
+            wait_until_quiet(*server.own_ports, ended=created)
             cpu_figures = cpu.figures(max(1, created))
     finally:
         scheduled_ms, received_ms = sink.received().T
