@@ -111,6 +111,7 @@ PEERS: Final = (
         package="graphile-worker",
         program="graphile_worker.mjs",
         settings=_GRAPHILE,
+        shares={"single": 4},
         said=f"{_GRAPHILE_SAID}; rows deleted at completion",
     ),
     Peer(
@@ -182,7 +183,7 @@ PEERS: Final = (
         program="procrastinate_peer",
         workers=2,
         settings={"concurrency": 20, "poll_s": 0.1},
-        shares={"drain": 40, "ingest": 4, "burst": 10},
+        shares={"drain": 40, "ingest": 4, "single": 4, "burst": 10},
         said="2 worker processes, uvloop, `concurrency` 20, `fetch_job_polling_interval` 0.1 s, `delete_jobs`"
         " successful, `batch_defer` of 1,000",
     ),
