@@ -221,10 +221,11 @@ PEERS: Final = (
         program="celery_peer",
         workers=2,
         settings={"pool": "solo", "concurrency": 1, "prefetch": 256},
-        shares={"drain": 40, "ingest": 20, "burst": 10},
+        shares={"drain": 40, "ingest": 20, "burst": 40, "steady": 10},
         lead=2,
         said="2 workers with the solo pool, `worker_prefetch_multiplier` 256, `task_acks_late`,"
-        " `task_ignore_result`; it has no call for a batch",
+        " `task_ignore_result`; it has no call for a batch, and starts ten due `eta` tasks per turn of its loop, a"
+        " second apart when nothing arrives",
     ),
 )
 
