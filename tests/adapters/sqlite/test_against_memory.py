@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
+from tests.conformance.store.arena import without_trust
 
 from tickwheel.adapters.memory import MemoryStore
 from tickwheel.adapters.sqlite import open_sqlite_store
@@ -41,7 +42,9 @@ from tickwheel.ports.store import (
     NewJob,
     Run,
     Store,
+    WorkDefinition,
 )
+from tickwheel.services.plans import note_unchanged
 from tickwheel.testing.virtual_clock import VirtualClock
 
 from .jobs import one_off, query
@@ -60,6 +63,7 @@ class History:
         self.stores: list[Store] = [MemoryStore(clock)]
         self.jobs: list[NewJob] = []
         self.held: list[tuple[Any, ...]] = []
+        self.read: dict[bytes, WorkDefinition | None] = {}
         self.numbers, self.sequence = count(1), count(1)
         self.epoch = 0
 
@@ -72,6 +76,7 @@ class History:
 
     async def restart(self) -> None:
         await self.close()
+        self.read = {}
         await self.open()
 
     async def both(self, *answers: Awaitable[Any]) -> Any:
@@ -152,6 +157,11 @@ class History:
         batch = empty(CLAIM, len(claims))
         for number, values in enumerate(claims):
             batch[number] = values
+        if self.random.random() < 0.7:  # else what was read for an earlier claim may be out of date
+            ids = list(jobs)
+            self.read = dict(zip(ids, await self.stores[1].load_work(ids), strict=True))
+            assert all(work is None or work.changes > 0 for work in self.read.values())
+        note_unchanged(batch, [self.read.get(values[1]) for values in claims])
         now_ms = self.clock.now_ms()
         answers = await self.both(*(store.claim(batch, now_ms, now_ms + LEASE_MS) for store in self.stores))
         for values, answer in zip(claims, answers.tolist(), strict=True):
@@ -262,11 +272,14 @@ class History:
             while await store.sweep(self.clock.now_ms(), retention_ms):
                 pass
 
+    async def definitions(self, store: Store) -> list[object]:
+        return without_trust(await store.load_work([new.job.job_id for new in self.jobs]))
+
     async def compare_all(self) -> None:
         """Everything that readers see."""
         await self.both(*(store.counts() for store in self.stores))
         await self.both(*(store.load_timers(0, 1 << 60, 1_000) for store in self.stores))
-        await self.both(*(store.load_work([n.job.job_id for n in self.jobs]) for store in self.stores))
+        await self.both(*(self.definitions(store) for store in self.stores))
         for new in self.jobs:
             key = (new.job.tenant_id, new.job.job_id)
             await self.both(*(store.get_job(*key) for store in self.stores))

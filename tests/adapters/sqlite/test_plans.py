@@ -14,6 +14,7 @@ HOT = {
     ("insert", "insert_jobs"),
     ("insert", "insert_first_timers"),
     ("claim", "claim_first"),
+    ("claim", "claim_seen"),
     ("claim", "observe"),
     ("claim", "start_waiting"),
     ("claim", "insert_timers"),
@@ -74,7 +75,8 @@ def test_the_scan_check_bites(database: apsw.Connection) -> None:
 
 
 @pytest.mark.parametrize(
-    ("area", "name"), [("insert", "insert_jobs"), ("claim", "claim_first"), ("complete", "succeed")]
+    ("area", "name"),
+    [("insert", "insert_jobs"), ("claim", "claim_first"), ("claim", "claim_seen"), ("complete", "succeed")],
 )
 def test_hot_write_opens_no_temporary_table_per_row(database: apsw.Connection, area: str, name: str) -> None:
     # A condition of an index that lists more than two constants would, and so would an INSERT in a trigger.

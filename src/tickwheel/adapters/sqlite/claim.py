@@ -2,10 +2,11 @@
 
 Nearly all claims are plain: the first claim of a run that may simply start. One INSERT takes them all,
 guarded by the job's state and version and by the key of the ledger, and is all or nothing; the next timers of
-recurring jobs go in with it. Whatever is not plain (retries, skips, overlap rules), and every batch in which
-a plain claim met something else, is looked at first and decided row by row (`careful_claims`), all in the
-writer's one transaction. Example of the difference that makes: 500 one-offs cost one statement, 500 retries
-two.
+recurring jobs go in with it. One-offs whose definitions were read while the count of changes was what it still is
+(`change_count`) are inserted without that look at their jobs. Whatever is not plain (retries, skips, overlap
+rules), and every batch in which a plain claim met something else, is looked at first and decided row by row
+(`careful_claims`), all in the writer's one transaction. Example of the difference that makes: 500 one-offs cost
+one statement, 500 retries two.
 """
 
 from typing import Final
@@ -20,6 +21,7 @@ from tickwheel.adapters.sqlite.ownership import Ownership
 from tickwheel.adapters.sqlite.statements import load_statements
 from tickwheel.domain.columns import (
     CLAIMED,
+    FLAG_LANE_MASK,
     FLAG_RECURRING,
     Bools,
     ClaimAction,
@@ -31,14 +33,15 @@ from tickwheel.domain.columns import (
 
 SQL: Final = load_statements("claim")
 
-_FIRST: Final = np.dtype(
-    [("job_id", "V16"), *((n, "<i8") for n in ("scheduled_ms", "due_ms", "gen", "fence", "last"))]
-)
+_FIRST_COLUMNS: Final = ["scheduled_ms", "due_ms", "gen", "fence", "last", "lane"]
+_FIRST: Final = np.dtype([("job_id", "V16"), *((n, "<i8") for n in _FIRST_COLUMNS)])
 _TIMER: Final = np.dtype([("job_id", "V16"), *((n, "<i8") for n in ("due_ms", "scheduled_ms", "gen", "flags"))])
 
 
-def claim(session: Session, ownership: Ownership, batch: Rows, now_ms: int, lease_ms: int) -> Rows:
-    """CLAIMED rows for CLAIM rows."""
+def claim(
+    session: Session, ownership: Ownership, batch: Rows, now_ms: int, lease_ms: int, *, changes: int
+) -> Rows:
+    """CLAIMED rows for CLAIM rows; `changes` is the count now."""
     answers = empty(CLAIMED, len(batch))
     held = ownership.holds(batch)
     due = held & (batch["due_ms"] <= now_ms)
@@ -46,11 +49,13 @@ def claim(session: Session, ownership: Ownership, batch: Rows, now_ms: int, leas
     answers["verdict"][held & ~due] = ClaimVerdict.NOT_DUE
     plain = due & _is_plain(batch)
     rest = due & ~plain
-    if plain.any():
-        if _start_plain(session, ownership.worker, batch[plain], now_ms, lease_ms):
-            _tell_started(answers, plain, batch, lease_ms)
-        else:
-            rest = due
+    seen = batch["changes"] == changes
+    for statement, which in (("claim_seen", plain & seen), ("claim_first", plain & ~seen)):
+        if which.any():
+            if _start_plain(session, statement, ownership.worker, batch[which], now_ms, lease_ms):
+                _tell_started(answers, which, batch, lease_ms)
+            else:
+                rest |= which
     if rest.any():
         answers[rest] = claim_carefully(session, ownership.worker, batch[rest], now_ms, lease_ms)
     return answers
@@ -63,21 +68,22 @@ def _is_plain(batch: Rows) -> Bools:
     return plain
 
 
-def _start_plain(session: Session, worker: int, batch: Rows, now_ms: int, lease_ms: int) -> bool:
+def _start_plain(session: Session, statement: str, worker: int, batch: Rows, now_ms: int, lease_ms: int) -> bool:
     """Insert all the rows, or none and give False: some of them met another state."""
     rows = empty(_FIRST, len(batch))
     for name in ("job_id", "scheduled_ms", "due_ms", "gen", "fence"):
         rows[name] = batch[name]
     rows["last"] = batch["max_attempts"] <= 1
+    rows["lane"] = batch["flags"] & FLAG_LANE_MASK
     bindings = {
-        "rows": pack_columns(rows, ["scheduled_ms", "due_ms", "gen", "fence", "last"]),
+        "rows": pack_columns(rows, _FIRST_COLUMNS),
         "ids": pack_id_column(rows),
         "worker": worker,
         "now_ms": now_ms,
         "lease_ms": lease_ms,
     }
     try:
-        session.run(SQL["claim_first"], bindings)
+        session.run(SQL[statement], bindings)
     except apsw.ConstraintError:
         return False
     recurring = batch[batch["flags"] & FLAG_RECURRING != 0]

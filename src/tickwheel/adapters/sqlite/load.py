@@ -47,8 +47,8 @@ def broken_chains(session: Session, after: bytes, limit: int) -> ChainPage:
     return ChainPage(tuple(BrokenChain(*values) for values in broken), last)
 
 
-def load_work(session: Session, job_ids: Sequence[bytes]) -> list[WorkDefinition | None]:
-    """In the order given; None where there is no such job."""
+def load_work(session: Session, job_ids: Sequence[bytes], changes: int) -> list[WorkDefinition | None]:
+    """In the order given; None where there is no such job. `changes`: the count before this call."""
     if not job_ids:
         return []
     columns, specs, payloads = session.value(SQL["load_work"], {"wanted": apsw.carray(tuple(job_ids))})
@@ -64,11 +64,13 @@ def load_work(session: Session, job_ids: Sequence[bytes]) -> list[WorkDefinition
             version,
             spec,
             payload.decode(),
-            idempotency_key,
+            key,
             effective_ms,
             tuple(map(int, instants.split(","))) if instants else (),
+            changes,
+            updated_ms,
         )
-        for tenant_id, name, state, version, idempotency_key, effective_ms, spec, payload, instants in rows
+        for tenant_id, name, state, version, key, effective_ms, updated_ms, spec, payload, instants in rows
     ]
 
 

@@ -7,13 +7,15 @@ proves earlier incarnations dead.
 """
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 import apsw
 
 from tickwheel.adapters.sqlite import audit, changes, claim, complete, dead, insert, lists, load, runs, views
+from tickwheel.adapters.sqlite.change_count import ChangeCount
 from tickwheel.adapters.sqlite.connection import DATABASE_NAME, Session, open_writer
 from tickwheel.adapters.sqlite.errors import translate
 from tickwheel.adapters.sqlite.lock import FolderLock
@@ -45,6 +47,8 @@ from tickwheel.ports.store import (
     WorkDefinition,
 )
 
+T = TypeVar("T")
+
 
 async def open_sqlite_store(folder: Path, clock: Clock) -> "SqliteStore":
     """Create the folder and the database if need be, bring the schema up to date and open it.
@@ -75,12 +79,12 @@ class SqliteStore:
 
     def __init__(self, folder: Path, connection: apsw.Connection, lock: FolderLock, clock: Clock) -> None:
         self._clock, self._lock = clock, lock
-        self._ownership = Ownership()
+        self._ownership, self._changes = Ownership(), ChangeCount()
         self._sweeper = Sweeper()
         self._owner_reader = Reader(folder / DATABASE_NAME, "sqlite-owner-reader")
         self._slice_reader = Reader(folder / DATABASE_NAME, "sqlite-slice-reader")
         self._reader = Reader(folder / DATABASE_NAME, "sqlite-reader")
-        self._writer = Writer(connection, lock.path)
+        self._writer = Writer(connection, lock.path, self._changes.settle)
         self._closed = False
 
     async def insert_jobs(self, jobs: Sequence[NewJob]) -> Sequence[Inserted]:
@@ -90,23 +94,32 @@ class SqliteStore:
         return insert.insert_jobs(session, jobs, self._clock.now_ms())
 
     async def change_job(self, tenant_id: str, job_id: bytes, decide: JobDecision) -> Changed | None:
-        return await self._writer.submit(
+        return await self._change(
             lambda session: changes.change_job(session, tenant_id, job_id, decide, self._clock.now_ms())
         )
 
     async def change_run(
         self, tenant_id: str, job_id: bytes, scheduled_ms: int, decide: RunDecision
     ) -> Changed | None:
-        return await self._writer.submit(
+        return await self._change(
             lambda session: changes.change_run(
                 session, tenant_id, job_id, scheduled_ms, decide, self._clock.now_ms()
             )
         )
 
     async def put_named(self, tenant_id: str, name: str, decide: NamedDecision) -> Changed:
-        return await self._writer.submit(
+        return await self._change(
             lambda session: changes.put_named(session, tenant_id, name, decide, self._clock.now_ms())
         )
+
+    async def _change(self, change: Callable[[Session], T]) -> T:
+        """Run what may change jobs that were read already."""
+
+        def counted(session: Session) -> T:
+            self._changes.rise()
+            return change(session)
+
+        return await self._writer.submit(counted)
 
     async def get_job(self, tenant_id: str, job_id: bytes) -> JobView | None:
         return await self._reader.read(partial(views.get_job, tenant_id=tenant_id, job_id=job_id), snapshot=True)
@@ -128,7 +141,7 @@ class SqliteStore:
         return await self._reader.read(lambda session: load.broken_chains(session, after, limit), snapshot=True)
 
     async def load_work(self, job_ids: Sequence[bytes]) -> Sequence[WorkDefinition | None]:
-        return await self._owner_reader.read(lambda session: load.load_work(session, job_ids))
+        return await self._owner_reader.read(lambda session: load.load_work(session, job_ids, self._changes.value))
 
     async def acquire(self, worker: str) -> Ints:
         number, epochs = await self._writer.submit(lambda session: self._ownership.acquire(session, worker))
@@ -139,7 +152,10 @@ class SqliteStore:
         if not len(batch):
             return empty(CLAIMED)
         return await self._writer.submit(
-            lambda session: claim.claim(session, self._ownership, batch, now_ms, lease_ms), len(batch)
+            lambda session: claim.claim(
+                session, self._ownership, batch, now_ms, lease_ms, changes=self._changes.value
+            ),
+            len(batch),
         )
 
     async def complete(self, batch: Rows, notes: Mapping[int, AttemptNote]) -> Completed:
@@ -184,7 +200,7 @@ class SqliteStore:
         """One file has room for everything."""
 
     async def sweep(self, now_ms: int, retention_ms: int) -> int:
-        return await self._writer.submit(lambda session: self._sweeper.sweep(session, now_ms, retention_ms))
+        return await self._change(lambda session: self._sweeper.sweep(session, now_ms, retention_ms))
 
     async def audit_jobs(self, after: str, limit: int, now_ms: int) -> AuditPiece:
         return await self._reader.read(lambda session: audit.audit_jobs(session, after, limit, now_ms))

@@ -97,10 +97,10 @@ class _Merged:
 class Writer:
     """Owns the writing connection; `submit` from any event loop, `aclose` once."""
 
-    def __init__(self, connection: apsw.Connection, lock: Path) -> None:
-        """`lock` is the file whose lock keeps other processes out."""
+    def __init__(self, connection: apsw.Connection, lock: Path, settle: Callable[[], None]) -> None:
+        """`lock` is the file whose lock keeps other processes out; `settle` is called after each group."""
         self._session = Session(connection)
-        self._presence = Presence(connection, lock)
+        self._presence, self._settle = Presence(connection, lock), settle
         self._queue: SimpleQueue[_Operation | _BulkOperation | None] = SimpleQueue()
         self._closed = False
         self._thread = Thread(target=self._serve, name="sqlite-writer", daemon=True)
@@ -138,7 +138,9 @@ class Writer:
     def _serve_group(self) -> bool:
         group, more = self._take()
         if group:
-            deliver(self._commit_group(group))
+            answers = self._commit_group(group)
+            self._settle()
+            deliver(answers)
         return more
 
     def _take(self) -> tuple[list[_Operation | _BulkOperation], bool]:

@@ -11,6 +11,17 @@ SELECT b.scheduled_ms, b.job_id, 2, b.fence, 1 - b.last, b.last, j.lane, coalesc
   LEFT JOIN timers AS t
     ON t.due_ms = b.due_ms AND t.job_id = b.job_id AND t.scheduled_ms = b.scheduled_ms AND t.gen = b.gen
 
+-- name: claim_seen
+-- The same, of one-offs that were seen to be active and of that version, and have not been changed since.
+-- batch: scheduled_ms due_ms gen fence last lane
+INSERT INTO runs (scheduled_ms, job_id, state, fence, attempt, last, lane, listed, worker, due_ms, timer_gen,
+                  armed_ms, claimed_ms, lease_ms)
+SELECT b.scheduled_ms, b.job_id, 2, b.fence, 1 - b.last, b.last, b.lane, 0, :worker, b.due_ms, b.gen,
+       t.armed_ms, :now_ms, :lease_ms
+  FROM batch AS b
+  LEFT JOIN timers AS t
+    ON t.due_ms = b.due_ms AND t.job_id = b.job_id AND t.scheduled_ms = b.scheduled_ms AND t.gen = b.gen
+
 -- name: observe
 -- What a claim has to know, per row of the batch: the job, the run, the timer. An attempt of an earlier worker has
 -- no lease left: that process is gone.

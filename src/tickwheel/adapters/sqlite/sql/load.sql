@@ -25,8 +25,8 @@ SELECT json_group_array(json_array(
 -- Last: the instants after the live one that have a row already (recurring jobs only).
 SELECT json_array(json_group_array(j.tenant_id), json_group_array(j.name), json_group_array(j.state),
                   json_group_array(j.version), json_group_array(j.idempotency_key),
-                  json_group_array(j.effective_ms), json_group_array(octet_length(j.spec)),
-                  json_group_array(octet_length(j.payload)),
+                  json_group_array(j.effective_ms), json_group_array(j.updated_ms),
+                  json_group_array(octet_length(j.spec)), json_group_array(octet_length(j.payload)),
                   json_group_array(iif(j.flags & 4,
              (SELECT group_concat(r.scheduled_ms) FROM runs AS r
                WHERE r.job_id = j.job_id AND r.listed = 1
