@@ -24,7 +24,7 @@ from typing import Final, TypeVar
 from bench.peers.catalogue import PEERS, WORKLOADS, Peer, Runtime, find_peer
 from bench.peers.clients import InstallFailed
 from bench.peers.install import Toolchain, default_cache
-from bench.peers.process import StepFailed, StepSkipped
+from bench.peers.process import StepFailed, StepSkipped, end_in_order_on_sigterm
 from bench.peers.report import Outcome, render, write_section
 from bench.peers.servers import Servers, redis_version
 from bench.peers.step import QUICK, Sizes, Step, sizes_from
@@ -108,6 +108,7 @@ def run_step(step: Step, peer: Peer, workload: str, number: int) -> Outcome:
 
 def main(arguments: Sequence[str]) -> int:
     """Install, run, report."""
+    end_in_order_on_sigterm()
     options = parse(arguments)
     peers: list[Peer] = options.peers
     rounds = options.rounds or (1 if options.quick else ROUNDS)

@@ -9,6 +9,7 @@ import json
 import os
 import signal
 import subprocess
+import sys
 import tempfile
 import threading
 from collections.abc import Callable, Mapping
@@ -26,6 +27,11 @@ class StepFailed(Exception):
 
 class StepSkipped(StepFailed):
     """It can't be done yet, which is nobody's fault."""
+
+
+def end_in_order_on_sigterm() -> None:
+    """When `timeout` or `kill` ends this process, its servers and programs are ended too."""
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
 
 
 def run_program(

@@ -2,6 +2,8 @@
 
 import json
 import os
+import signal
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -12,7 +14,7 @@ from bench.peers.__main__ import available, parse, plan
 from bench.peers.calls import check_calls, lateness, read_calls
 from bench.peers.catalogue import BASELINE, PEERS, WORKLOADS, Runtime, find_peer, version_of
 from bench.peers.cpu import Process, parse_stat, processes, tree_ticks
-from bench.peers.install import PROGRAMS
+from bench.peers.install import PROGRAMS, ROOT
 from bench.peers.process import StepFailed, run_program
 from bench.peers.step import Sizes, sizes_from
 
@@ -157,6 +159,22 @@ child.wait()
         run_program(program(text), limit_s=3, on_mark=lambda mark, pid: children.append(int(mark)))
     assert len(children) == 1
     assert _is_gone(children[0])
+
+
+def test_a_driver_that_is_ended_takes_its_programs_along() -> None:
+    text = """
+import sys
+from bench.peers.process import end_in_order_on_sigterm, run_program
+end_in_order_on_sigterm()
+sleeping = [sys.executable, "-c", "import os, time; print('{\\"mark\\": 1}', flush=True); time.sleep(60)"]
+run_program(sleeping, limit_s=60, on_mark=lambda mark, pid: print(pid, flush=True))
+"""
+    with subprocess.Popen(program(text), cwd=ROOT, stdout=subprocess.PIPE, text=True) as driver:
+        assert driver.stdout is not None
+        child = int(driver.stdout.readline())
+        driver.terminate()
+        assert driver.wait(20) == 128 + signal.SIGTERM
+    assert _is_gone(child)
 
 
 def _is_gone(pid: int) -> bool:
