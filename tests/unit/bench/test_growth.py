@@ -8,7 +8,7 @@ from tickwheel.interfaces.bench.outcome import Figures
 
 def test_each_number_is_the_middle_one_of_the_rounds_that_have_it() -> None:
     rounds: list[Figures] = [
-        {"late_p99_ms": 900.0, "rate": 500},
+        {"late_p99_ms": 900.0, "rate": 500, "processes": 1},
         {"late_p99_ms": 20.0},
         {"late_p99_ms": 30},
         {"claim_us": 12.5},

@@ -36,6 +36,7 @@ COMPARED: Final = (
     "claim_us",
     "first_slice_ms",
 )
+ASKED_FOR: Final = ("jobs", "rate", "processes")
 Rounds = list[Figures]
 
 
@@ -130,7 +131,7 @@ def medians(rounds: Rounds) -> Figures:
     values: dict[str, list[float]] = {}
     for figures in rounds:
         for name, value in figures.items():
-            if not isinstance(value, str) and name not in ("jobs", "rate"):
+            if not isinstance(value, str) and name not in ASKED_FOR:
                 values.setdefault(name, []).append(float(value))
     return {name: round(float(np.median(found)), 4) for name, found in values.items()}
 
