@@ -6,6 +6,7 @@ from typing import Final
 import numpy as np
 
 from tickwheel.interfaces.bench.outcome import Figures
+from tickwheel.interfaces.bench.process import ARMED, gauge, wait_until
 from tickwheel.interfaces.bench.progress import Progress
 from tickwheel.interfaces.bench.server import BenchServer, wait_until_quiet
 from tickwheel.interfaces.bench.workloads import (
@@ -42,6 +43,7 @@ async def time_start(store_url: str, folder: Path, *, armed: int) -> Figures:
     await store_jobs(store_url, [clock.now_ms()], handler_target("record"), _NoProgress())
     began_ms = clock.now_ms()
     with BenchServer(store_url, folder) as server:
+        wait_until(lambda: gauge(server.port, ARMED) >= armed, "the server did not arm all timers")
         wait_until_quiet(server.port, armed=armed)
         armed_ms = clock.now_ms() - began_ms
     _, called_ms = server.calls()

@@ -7,7 +7,7 @@ start.
 """
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -18,7 +18,7 @@ from tickwheel.interfaces.bench.arrivals import LATE_MS, Arrivals, Fault
 from tickwheel.interfaces.bench.detailed_sink import COLUMNS
 from tickwheel.interfaces.bench.nodes import Nodes
 from tickwheel.interfaces.bench.outcome import BenchFailed, Figures
-from tickwheel.interfaces.bench.process import gauge
+from tickwheel.interfaces.bench.process import ARMED, gauge, wait_until
 from tickwheel.interfaces.bench.progress import Progress
 from tickwheel.interfaces.bench.startup import store_hour, time_start
 from tickwheel.interfaces.bench.traffic import LEAD_MS, Created, Traffic
@@ -26,13 +26,12 @@ from tickwheel.interfaces.bench.webhooks import Sink
 from tickwheel.ports.clock import Clock
 from tickwheel.wiring import is_shared, system_clock
 
-ARMED: Final = "tickwheel_armed_timers"
-ARM_LIMIT_S: Final = 300
 SETTLE_S: Final = 5.0
 AFTER_S: Final = 2 * LEAD_MS / 1000
 """So long after the kill, jobs are created: the node that is left gives them ids in the shards that it took."""
-POLL_S: Final = 0.05
 CALM_SHARE: Final = 99
+BEFORE_MS: Final = 500
+"""What is due so shortly before the kill may have met it."""
 LEAST_PART: Final = 0.3
 """Of all shards, two nodes have about half each: by chance rarely less than four tenths."""
 
@@ -53,7 +52,7 @@ def _kill_one(store: str, folder: Path, jobs: int, rate: int, settle_s: float) -
     try:
         with Nodes(store, folder, 2, fault="kill") as nodes:
             ports = [server.port for server in nodes.servers]
-            _until(lambda: _share_timers(ports, jobs), "the nodes did not share the timers")
+            wait_until(lambda: _share_timers(ports, jobs), "the nodes did not share the timers")
             traffic = Traffic(ports, sink.endpoint, rate, clock)
             traffic.start()
             try:
@@ -66,7 +65,7 @@ def _kill_one(store: str, folder: Path, jobs: int, rate: int, settle_s: float) -
             finally:
                 traffic.end()
             _wait(LEAD_MS / 1000 + 1)
-            _until(lambda: gauge(ports[1], ARMED) <= jobs, "webhooks were still waiting")
+            wait_until(lambda: gauge(ports[1], ARMED) <= jobs, "webhooks were still waiting")
     finally:
         rows = sink.received()
     fault = Fault(0, at_ms, at_ms + LEAD_MS, slow_due_ms=0)
@@ -85,7 +84,7 @@ def _figures(traffic: Traffic, fault: Fault, rows: Ints) -> Figures:
     keys, shards, due_ms = (np.concatenate(column) for column in zip(*map(_columns, traffic.created), strict=True))
     mine = _columns(traffic.created[fault.node])
     of_killed = np.isin(shards, mine[1])
-    calm = due_ms < fault.at_ms - LEAD_MS // 4
+    calm = due_ms < fault.at_ms - BEFORE_MS
     if not calm.any():
         raise BenchFailed("nothing came before the kill")
     usual_ms = int(np.percentile((arrivals.first_ms(keys) - due_ms)[calm], CALM_SHARE))
@@ -124,16 +123,8 @@ def _share_timers(ports: Sequence[int], jobs: int) -> bool:
 
 def _time_arming(port: int, jobs: int, clock: Clock) -> int:
     """When the node that is left holds all timers."""
-    _until(lambda: gauge(port, ARMED) >= jobs, "the other node did not arm all timers")
+    wait_until(lambda: gauge(port, ARMED) >= jobs, "the other node did not arm all timers")
     return clock.now_ms()
-
-
-def _until(done: Callable[[], bool], why_not: str) -> None:
-    for _ in range(int(ARM_LIMIT_S / POLL_S)):
-        if done():
-            return
-        _wait(POLL_S)
-    raise BenchFailed(f"{why_not} within {ARM_LIMIT_S} s")
 
 
 def _wait(seconds: float) -> None:

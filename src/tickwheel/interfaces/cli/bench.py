@@ -306,7 +306,7 @@ def startup_command(options: Options, jobs: int) -> None:
 def takeover_command(options: Options, jobs: int, rate: int) -> None:
     """With many jobs due within the hour: kill -9 of one of two nodes (PostgreSQL), then a start."""
     jobs, rate = (500, 200) if options.smoke else (jobs, rate)
-    settle_s = 1.0 if options.smoke else takeover.SETTLE_S
+    settle_s = 2.0 if options.smoke else takeover.SETTLE_S
     options.run(
         "takeover",
         jobs,
