@@ -50,12 +50,12 @@ async def test_a_single_job_does_not_wait_behind_a_batch(
     calendar: Calendar, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     held, loop = HeldInserts(monkeypatch), asyncio.get_running_loop()
-    batch = asyncio.create_task(
-        calendar.store.insert_jobs([calendar.arena.one_off() for _ in range(GATHERED_BELOW)])
-    )
+    large = [calendar.arena.one_off() for _ in range(GATHERED_BELOW)]
+    batch = asyncio.gather(calendar.store.insert_jobs(large))
     await loop.run_in_executor(None, held.begun.wait, 20)
     [single] = await calendar.store.insert_jobs([calendar.arena.one_off()])
     assert single.status is InsertStatus.CREATED
     assert not batch.done()
     held.let_go.set()
-    assert len(await batch) == GATHERED_BELOW
+    [answers] = await batch
+    assert len(answers) == GATHERED_BELOW

@@ -2,8 +2,8 @@
 
 uvicorn writes the head and the body of an answer apart, each at once: two system calls and two packets for an
 answer of a few hundred bytes, which is most of what sending it costs. `OneWrite` keeps the head until the first
-piece of the body is there. What is not the plain case (an answer in pieces, HEAD, a connection that is to be closed
-or that nobody reads) goes through uvicorn as ever.
+piece of the body is there. What is not the plain case (an answer in pieces, HEAD, a connection that is to be
+closed or that nobody reads) goes through uvicorn as ever.
 """
 
 from typing import Final
