@@ -16,7 +16,7 @@ async def open_inline(folder: Path, clock: Clock) -> SqliteStore:
     store = await open_sqlite_store(folder, clock)
     store._writer._session.run("PRAGMA synchronous = OFF")
     _write_inline(store._writer)
-    for reader in (store._reader, store._owner_reader):
+    for reader in (store._reader, store._owner_reader, store._slice_reader):
         _read_inline(reader)
     return store
 
