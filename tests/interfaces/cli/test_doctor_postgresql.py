@@ -114,7 +114,7 @@ def test_what_several_processes_need_is_looked_at(call: Call, blank_postgresql: 
     assert code == 0
     assert found["processes"]["level"] == found["connections"]["level"] == "warn"
     assert "64 of them on" in found["processes"]["text"]
-    assert "64 processes take about 768" in found["connections"]["text"]
+    assert "64 processes take about 832" in found["connections"]["text"]
     assert "or lower --processes" in found["connections"]["remedy"]
 
 
