@@ -171,6 +171,7 @@ PEERS: Final = (
         program="pgqueuer_peer",
         workers=2,
         settings={"batch": 1_000, "consumers": 1},
+        shares={"drain": 2, "single": 4},
         said="2 worker processes, asyncpg and uvloop, `batch_size` 1,000, `durable` tables, `enqueue` of 1,000;"
         " rows moved to its log at completion",
     ),
