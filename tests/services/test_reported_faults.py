@@ -8,7 +8,7 @@ from tickwheel.domain.job import Overlap
 from tickwheel.domain.outcome import OK
 from tickwheel.domain.run import RunState, SkipReason
 from tickwheel.ports.events import ScheduleFailing
-from tickwheel.services import claims, plans
+from tickwheel.services import claim_preparation, plans
 from tickwheel.services.scheduler import SchedulerSettings
 
 from .world import FAILED, World
@@ -87,7 +87,7 @@ async def test_claims_are_bounded_however_much_is_due_at_once() -> None:
     await world.add(scheduler, *(world.job(in_ms=100) for _ in range(3_000)))
     await world.clock.advance(1_000)
     assert len(world.calls) == 3_000
-    assert max(sizes) <= claims.BATCH_TIMERS
+    assert max(sizes) <= claim_preparation.BATCH_TIMERS
     await scheduler.drain(0)
 
 

@@ -51,10 +51,13 @@ class ClaimBatch:
         return unserved
 
     def let_go(self, keep: Bools) -> None:
-        """Rows where `keep` is false leave the batch before it is planned."""
-        if not keep.all():
-            _release(self._pools, self.timers[~keep])
-            self._cut(keep)
+        """Rows where `keep` is false leave the batch before it is claimed."""
+        if keep.all():
+            return
+        _release(self._pools, self.timers[~keep])
+        if self._admitted:
+            self._gate.give_back(self.timers, self.specs, np.flatnonzero(~keep).tolist())
+        self._cut(keep)
 
     def close(self) -> None:
         """Give everything back that was neither started nor let go."""

@@ -1,17 +1,15 @@
-"""From due timers to committed claims: takes what has a free slot, plans it, claims it, hands it over.
+"""From due timers to committed claims: claims prepared batches, one after another, and hands over what was won.
 
 A claim batch is one transaction: it inserts the ledger rows (which *is* the claim), starts retries that wait, and
-writes the next timer of each recurring job with the occurrence that it won. One batch is under way at a time, so
-two claims of one job never race and its tokens commit in order.
+writes the next timer of each recurring job with the occurrence that it won. One claim is under way at a time, so
+two claims of one job never race and its tokens commit in order. Where much waits, the next batch is prepared
+meanwhile (`claim_preparation`); where little waits it is not, for it is the longer the later it is begun.
 
 What the verdicts mean here: WON starts; RESOLVED and SKIPPED are done with; IN_FLIGHT goes to the reaper's
 watch; BUFFERED is armed again; NOT_DUE (the store's clock is behind) and UNRESOLVED wait a little. DEPOSED says
 that the shard is another's: it is dropped with everything in memory about it, and nothing of it is resolved by
 that. A claim whose fate is unknown (the connection broke while committing) is claimed again; a row that then
 shows a token of that batch is ours and never started.
-
-Timers of shards that are not held any more are dropped where they come up. A shard that is about to be handed over
-is silent: its timers stay in memory, unclaimed, until it is dropped.
 """
 
 import asyncio
@@ -20,32 +18,29 @@ from typing import Final
 
 import numpy as np
 
-from tickwheel.domain.columns import TIMER, Bools, ClaimVerdict, Ints, Rows, empty
+from tickwheel.domain.columns import Bools, ClaimVerdict, Ints, Rows
 from tickwheel.domain.errors import OutcomeUnknown
 from tickwheel.domain.id_columns import shards_of
-from tickwheel.domain.ids import SHARD_COUNT, shard_of
+from tickwheel.domain.ids import shard_of
 from tickwheel.domain.run import FENCE_SEQUENCE_BITS
 from tickwheel.ports.clock import Clock
 from tickwheel.ports.events import ClaimsAnswered, EventSink
 from tickwheel.ports.store import Store
 from tickwheel.services.attempts import Pool, Sent
-from tickwheel.services.claim_batch import ClaimBatch, release_slots
+from tickwheel.services.claim_batch import ClaimBatch
+from tickwheel.services.claim_preparation import ClaimPreparation
 from tickwheel.services.completion import Completions
-from tickwheel.services.host_gate import HostGate
 from tickwheel.services.ownership.groups import Groups
 from tickwheel.services.ownership.holdings import NOT_HELD, Holdings
 from tickwheel.services.ownership.intake import OwnershipSide
-from tickwheel.services.ownership.unresolved import Unserved
 from tickwheel.services.parked import Parked
-from tickwheel.services.plans import Planner
 from tickwheel.services.ready import ReadyRing
 from tickwheel.services.reaper import Reaper
 from tickwheel.services.starts import Starter
 from tickwheel.services.tokens import Tokens
 
-BATCH_TIMERS: Final = 1_000
-LANE_SHARE: Final = 32
-"""So many of a batch may be of one lane whatever waits in the others, if it has slots of its own."""
+AHEAD_TIMERS: Final = 500
+"""When so many wait, the next batch is prepared while one is being claimed."""
 NOT_DUE_PAUSE_MS: Final = 50
 """How long a timer waits that is due by this process's clock and not by the store's."""
 
@@ -61,10 +56,8 @@ class Claims:
         groups: Groups,
         ready: ReadyRing,
         parked: Parked,
-        unserved: Unserved,
-        gate: HostGate,
+        preparation: ClaimPreparation,
         pools: Sequence[Pool],
-        planner: Planner,
         starter: Starter,
         completions: Completions,
         reaper: Reaper,
@@ -74,128 +67,86 @@ class Claims:
         lease_length_ms: int,
     ) -> None:
         self._store, self._holdings, self._groups = store, holdings, groups
-        self._ready, self._parked, self._unserved = ready, parked, unserved
-        self._gate, self._pools = gate, pools
-        self._planner, self._starter = planner, starter
+        self._ready, self._parked, self._preparation = ready, parked, preparation
+        self._pools, self._starter = pools, starter
         self._completions, self._reaper = completions, reaper
         self._tokens, self._worker = Tokens(holdings), worker
         self._clock, self._events = clock, events
         self._lease_length_ms = lease_length_ms
         self.ownership: OwnershipSide | None = None
         self._wake = asyncio.Event()
-        self.idle = asyncio.Event()  # set while no batch is under way
+        self.idle = asyncio.Event()  # set while nothing is being claimed
         self.idle.set()
-        self._under_way: ClaimBatch | None = None
-        self._silent: Bools = np.zeros(SHARD_COUNT, dtype=np.bool_)
         # Per run: tokens of its claims whose fate is unknown. (A token is unique in its shard only.)
         self._unknown: dict[tuple[bytes, int], set[int]] = {}
-        self._stopped = self._turn = False
+        self._stopped = False
 
     def wake(self) -> None:
         """Something is due, or a slot is free."""
         self._wake.set()
 
     def stop(self) -> None:
-        """Claim nothing more; a batch that is under way is still dealt with."""
+        """Claim nothing more; a claim that is under way is still dealt with."""
         self._stopped = True
 
     def silence(self, shards: Sequence[int]) -> None:
         """Claim nothing more of these shards, until they are held under another epoch."""
-        self._silent[list(shards)] = True
+        self._preparation.silence(shards)
 
     def forget(self, shards: Sequence[int]) -> None:
         """These shards have left, or begin anew."""
-        self._silent[list(shards)] = False
+        self._preparation.forget(shards)
         if self._unknown:
             gone = set(shards)
             self._unknown = {key: held for key, held in self._unknown.items() if shard_of(key[0]) not in gone}
 
     def rows(self) -> Rows:
-        """The timers whose claim is under way."""
-        return empty(TIMER) if self._under_way is None else self._under_way.timers
+        """The timers that are being claimed, or prepared for it."""
+        return self._preparation.rows()
 
     async def run(self) -> None:
         """Claim for ever."""
         while True:
-            timers = None if self._stopped or self._completions.full else self._collect()
-            if timers is None:
+            batch = await self._prepare()
+            if batch is None:
                 self._wake.clear()
                 await self._wake.wait()
-                continue
-            self.idle.clear()
-            try:
-                await self._claim(timers)
-            finally:
-                self.idle.set()
+            while batch is not None:
+                batch = await self._claim(batch)
 
-    def _collect(self) -> Rows | None:
-        """Take timers for which slots are free, highest lane first, and hold those slots.
+    async def _prepare(self) -> ClaimBatch | None:
+        return None if self._stopped or self._completions.full else await self._preparation.prepare()
 
-        A batch has less room than there may be slots. So each lane takes a few into its own slots first, and the
-        kinds begin in turn: a flood in one lane or kind fills no batch alone for long.
-        """
-        while len(self._ready):
-            taken = self._take()
-            if taken is None:
-                return None
-            kept = self._held(taken)
-            if len(kept):
-                return kept
-        return None
-
-    def _take(self) -> Rows | None:
-        now_ms, taken, room = self._clock.now_ms(), list[Rows](), BATCH_TIMERS
-        kinds = sorted(range(len(self._pools)), reverse=self._turn)
-        self._turn = not self._turn
-        for own in (True, False):
-            for kind in kinds:
-                slots = self._pools[kind].slots
-                for lane in slots.order(self._ready.oldest_due_ms(kind), now_ms):
-                    limit = min(LANE_SHARE, slots.kept(lane)) if own else slots.free(lane)
-                    timers = self._ready.take(kind, lane, min(room, limit))
-                    slots.take(lane, len(timers))
-                    room -= len(timers)
-                    if len(timers):
-                        taken.append(timers)
-        if not taken:
-            return None
-        return taken[0] if len(taken) == 1 else np.concatenate(taken)
-
-    def _held(self, timers: Rows) -> Rows:
-        """Those that may be claimed; the others give their slots back."""
-        shards = shards_of(timers["job_id"])
-        held = self._holdings.epochs[shards] != NOT_HELD
-        silent = self._silent[shards]
-        keep = held & ~silent
-        if keep.all():
-            return timers
-        self._parked.park(timers[held & silent])
-        release_slots(self._pools, timers[~keep])
-        kept: Rows = timers[keep]
-        return kept
-
-    async def _claim(self, timers: Rows) -> None:
-        batch = ClaimBatch(timers, pools=self._pools, gate=self._gate, ready=self._ready)
-        self._under_way = batch
+    async def _claim(self, batch: ClaimBatch) -> ClaimBatch | None:
+        """Claim a batch, and close it; gives the next one, if it was prepared meanwhile."""
+        ahead: asyncio.Task[ClaimBatch | None] | None = None
+        self.idle.clear()
         try:
-            await self._plan(batch)
-            if len(batch):
+            if not self._stopped:
+                if len(self._ready) >= AHEAD_TIMERS:
+                    ahead = asyncio.create_task(self._prepare())
                 await self._ask(batch)
+        except BaseException:
+            if ahead is not None:
+                await self._give_up(ahead)
+            raise
         finally:
-            batch.close()
-            self._under_way = None
+            self._preparation.close(batch)
+            self.idle.set()
+        if ahead is None:
+            return None
+        try:
+            return await ahead
+        except BaseException:  # a cancellation, of which `ahead` may know nothing
+            await self._give_up(ahead)
+            raise
 
-    async def _plan(self, batch: ClaimBatch) -> None:
-        """Read the definitions; what can't be claimed now leaves the batch."""
-        await self._renew_epochs(batch)
-        works = await self._store.load_work(batch.timers["job_id"].tolist())
-        held = self._holdings.holds(batch.timers["job_id"])  # a shard may have left meanwhile
-        if not held.all():
-            works = [works[i] for i in np.flatnonzero(held).tolist()]
-            batch.let_go(held)
-        plan = self._planner.plan(batch.timers, works, self._clock.now_ms())
-        self._parked.park(batch.timers[plan.failed])
-        self._unserved.note(batch.admit(works, plan))
+    async def _give_up(self, ahead: "asyncio.Task[ClaimBatch | None]") -> None:
+        """What was prepared, or will have been, goes back to where it waits."""
+        ahead.cancel()
+        [prepared] = await asyncio.gather(ahead, return_exceptions=True)
+        if isinstance(prepared, ClaimBatch):
+            self._preparation.close(prepared)
 
     async def _renew_epochs(self, batch: ClaimBatch) -> None:
         exhausted = self._tokens.exhausted()
@@ -211,6 +162,10 @@ class Claims:
 
     async def _ask(self, batch: ClaimBatch) -> None:
         """Claim, and deal with the answers."""
+        await self._renew_epochs(batch)
+        self._preparation.keep_held(batch)
+        if not len(batch):
+            return
         timers, now_ms = batch.timers, self._clock.now_ms()
         batch.claims["fence"] = fences = self._tokens.draw(timers["job_id"])
         sent = Sent(lease_ms=now_ms + self._lease_length_ms, mono_ms=self._clock.monotonic_ms())

@@ -30,6 +30,7 @@ from tickwheel.ports.store import Store
 from tickwheel.services.alarm import wait_at_most
 from tickwheel.services.attempts import Pool
 from tickwheel.services.chain_check import ChainCheck
+from tickwheel.services.claim_preparation import ClaimPreparation
 from tickwheel.services.claims import Claims
 from tickwheel.services.clock_watch import ClockWatch
 from tickwheel.services.completion import Completions
@@ -164,10 +165,18 @@ class Scheduler:
             groups=self._groups,
             ready=self.ready,
             parked=self.parked,
-            unserved=self._unserved,
-            gate=self.gate,
+            preparation=ClaimPreparation(
+                store=store,
+                holdings=holdings,
+                ready=self.ready,
+                parked=self.parked,
+                unserved=self._unserved,
+                gate=self.gate,
+                pools=self.pools,
+                planner=Planner(events, serves, alive_since_ms=clock.now_ms()),
+                clock=clock,
+            ),
             pools=self.pools,
-            planner=Planner(events, serves, alive_since_ms=clock.now_ms()),
             starter=Starter(store=store, pools=self.pools, completions=self.completions, clock=clock),
             completions=self.completions,
             reaper=self._reaper,

@@ -127,6 +127,7 @@ async def test_a_claim_that_waited_for_an_edit_sees_it(
 async def test_a_claim_waits_a_second_at_most(arena: Arena, url: str, other: psycopg.Connection[Any]) -> None:
     """D1: so a takeover waits no longer for it; nothing was written, and the timer stays."""
     owner = await Owner(arena, "a").acquire()
+    owner.reads_definitions = False  # so that it looks at the job
     new = arena.one_off()
     await arena.insert(new)
     other.execute("SELECT 1 FROM tickwheel.jobs FOR UPDATE")
