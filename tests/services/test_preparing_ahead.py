@@ -98,7 +98,7 @@ async def test_a_stop_claims_no_batch_that_was_prepared() -> None:
 
 
 async def test_a_silent_shard_is_not_claimed_though_its_batch_was_prepared_before() -> None:
-    """Who waits for `idle` after `silence` may hand the shard over: no claim of it may follow."""
+    """Who waits for `settled` after `silence` may hand the shard over: no claim of it may follow."""
     world, scheduler, store = await _claiming()
     quiesced = asyncio.create_task(scheduler.intake.quiesce(range(SHARD_COUNT)))
     await world.clock.advance(10)

@@ -3,7 +3,8 @@
 A claim batch is one transaction: it inserts the ledger rows (which *is* the claim), starts retries that wait, and
 writes the next timer of each recurring job with the occurrence that it won. One claim is under way at a time, so
 two claims of one job never race and its tokens commit in order. Where much waits, the next batch is prepared
-meanwhile (`claim_preparation`); where little waits it is not, for it is the longer the later it is begun.
+meanwhile (`claim_preparation`), and is claimed while the answers to the one before are dealt with; where little
+waits neither is done, for a batch is the longer the later it is begun.
 
 What the verdicts mean here: WON starts; RESOLVED and SKIPPED are done with; IN_FLIGHT goes to the reaper's
 watch; BUFFERED is armed again; NOT_DUE (the store's clock is behind) and UNRESOLVED wait a little. DEPOSED says
@@ -14,7 +15,7 @@ shows a token of that batch is ours and never started.
 
 import asyncio
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -43,6 +44,14 @@ AHEAD_TIMERS: Final = 500
 """When so many wait, the next batch is prepared while one is being claimed."""
 NOT_DUE_PAUSE_MS: Final = 50
 """How long a timer waits that is due by this process's clock and not by the store's."""
+
+
+class _Answered(NamedTuple):
+    """A claim that is committed, and is not dealt with yet."""
+
+    batch: ClaimBatch
+    answers: Rows
+    sent: Sent
 
 
 class Claims:
@@ -75,8 +84,9 @@ class Claims:
         self._lease_length_ms = lease_length_ms
         self.ownership: OwnershipSide | None = None
         self._wake = asyncio.Event()
-        self.idle = asyncio.Event()  # set while nothing is being claimed
-        self.idle.set()
+        self._begun = self._done = 0  # claims that were ever sent; of these: dealt with
+        self._progress = asyncio.Event()
+        self._settling: asyncio.Task[None] | None = None  # the claim whose answers are dealt with beside the next
         # Per run: tokens of its claims whose fate is unknown. (A token is unique in its shard only.)
         self._unknown: dict[tuple[bytes, int], set[int]] = {}
         self._stopped = False
@@ -104,41 +114,45 @@ class Claims:
         """The timers that are being claimed, or prepared for it."""
         return self._preparation.rows()
 
+    async def settled(self) -> None:
+        """Wait until all claims that were sent before this call are dealt with."""
+        goal = self._begun
+        while self._done < goal:
+            self._progress.clear()
+            await self._progress.wait()
+
     async def run(self) -> None:
         """Claim for ever."""
-        while True:
-            batch = await self._prepare()
-            if batch is None:
-                self._wake.clear()
-                await self._wake.wait()
-            while batch is not None:
-                batch = await self._claim(batch)
+        try:
+            while True:
+                batch = await self._prepare()
+                if batch is None:
+                    await self._wait_for_settling()
+                    await self._wake.wait()
+                while batch is not None:
+                    batch = await self._claim(batch)
+        except asyncio.CancelledError:
+            if self._settling is not None:
+                self._settling.cancel()
+                await asyncio.gather(self._settling, return_exceptions=True)
+            raise
 
     async def _prepare(self) -> ClaimBatch | None:
+        self._wake.clear()  # before the look, so that whatever comes after it is not missed
         return None if self._stopped or self._completions.full else await self._preparation.prepare()
 
     async def _claim(self, batch: ClaimBatch) -> ClaimBatch | None:
-        """Claim a batch, and close it; gives the next one, if it was prepared meanwhile."""
-        ahead: asyncio.Task[ClaimBatch | None] | None = None
-        self.idle.clear()
+        """Claim a batch, and see to its answers; gives the next one, if it was prepared meanwhile."""
+        much_waits = len(self._ready) >= AHEAD_TIMERS and not self._stopped
+        ahead = asyncio.create_task(self._prepare()) if much_waits else None
         try:
-            if not self._stopped:
-                if len(self._ready) >= AHEAD_TIMERS:
-                    ahead = asyncio.create_task(self._prepare())
-                await self._ask(batch)
+            answered = await self._send(batch)
+            if answered is not None:
+                await self._settle_in_turn(answered, beside_next=ahead is not None)
+            return None if ahead is None else await ahead
         except BaseException:
             if ahead is not None:
                 await self._give_up(ahead)
-            raise
-        finally:
-            self._preparation.close(batch)
-            self.idle.set()
-        if ahead is None:
-            return None
-        try:
-            return await ahead
-        except BaseException:  # a cancellation, of which `ahead` may know nothing
-            await self._give_up(ahead)
             raise
 
     async def _give_up(self, ahead: "asyncio.Task[ClaimBatch | None]") -> None:
@@ -147,6 +161,20 @@ class Claims:
         [prepared] = await asyncio.gather(ahead, return_exceptions=True)
         if isinstance(prepared, ClaimBatch):
             self._preparation.close(prepared)
+
+    async def _send(self, batch: ClaimBatch) -> _Answered | None:
+        """Claim; None, and the batch is closed, where nothing of it may be claimed any more."""
+        try:
+            if not self._stopped:
+                await self._renew_epochs(batch)
+                self._preparation.keep_held(batch)
+                if len(batch):
+                    return await self._ask(batch)
+        except BaseException:
+            self._preparation.close(batch)
+            raise
+        self._preparation.close(batch)
+        return None
 
     async def _renew_epochs(self, batch: ClaimBatch) -> None:
         exhausted = self._tokens.exhausted()
@@ -160,26 +188,49 @@ class Claims:
         self._parked.park(batch.timers[used_up])
         batch.let_go(~used_up)
 
-    async def _ask(self, batch: ClaimBatch) -> None:
-        """Claim, and deal with the answers."""
-        await self._renew_epochs(batch)
-        self._preparation.keep_held(batch)
-        if not len(batch):
-            return
-        timers, now_ms = batch.timers, self._clock.now_ms()
-        batch.claims["fence"] = fences = self._tokens.draw(timers["job_id"])
+    async def _ask(self, batch: ClaimBatch) -> _Answered:
+        now_ms = self._clock.now_ms()
+        batch.claims["fence"] = fences = self._tokens.draw(batch.timers["job_id"])
         sent = Sent(lease_ms=now_ms + self._lease_length_ms, mono_ms=self._clock.monotonic_ms())
+        self._begun += 1
         try:
-            answers = await self._store.claim(batch.claims, now_ms, sent.lease_ms)
-        except OutcomeUnknown:
-            self._note_unknown(timers, fences)
+            return _Answered(batch, await self._store.claim(batch.claims, now_ms, sent.lease_ms), sent)
+        except BaseException as error:
+            if isinstance(error, OutcomeUnknown):
+                self._note_unknown(batch.timers, fences)
+            self._count_done()
             raise
-        batch.answered = True
-        self._tell(answers, sent)
-        self._arm_what_follows(batch, answers)
-        self._put_off(batch, answers)
-        batch.started = won = self._won(timers, answers)
-        await self._starter.start(timers, batch.specs, batch.works, answers, won, sent)
+
+    def _count_done(self) -> None:
+        self._done += 1
+        self._progress.set()
+
+    async def _settle_in_turn(self, answered: _Answered, *, beside_next: bool) -> None:
+        """Deal with these answers once those before are dealt with, even if that failed."""
+        try:
+            await self._wait_for_settling()
+        finally:
+            self._settling = asyncio.create_task(self._settle(answered))
+        if not beside_next:
+            await self._wait_for_settling()
+
+    async def _wait_for_settling(self) -> None:
+        settling, self._settling = self._settling, None
+        if settling is not None:
+            await settling
+
+    async def _settle(self, answered: _Answered) -> None:
+        batch, answers, sent = answered
+        try:
+            batch.answered = True
+            self._tell(answers, sent)
+            self._arm_what_follows(batch, answers)
+            self._put_off(batch, answers)
+            batch.started = won = self._won(batch.timers, answers)
+            await self._starter.start(batch.timers, batch.claims, batch.specs, batch.works, answers, won, sent)
+        finally:
+            self._preparation.close(batch)
+            self._count_done()
 
     def _arm_what_follows(self, batch: ClaimBatch, answers: Rows) -> None:
         """Arm next occurrences and re-checks of buffered runs."""

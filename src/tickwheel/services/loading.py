@@ -42,7 +42,7 @@ class Loading:
 
     async def quiesce(self, shards: Sequence[int]) -> None:
         self._claims.silence(shards)
-        await self._claims.idle.wait()
+        await self._claims.settled()
 
     def pairs(self, shards: Sequence[int]) -> Mapping[int, Pair]:
         wanted, pairs = set(shards), dict[int, Pair]()

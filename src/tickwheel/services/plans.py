@@ -63,19 +63,23 @@ class Planner:
             claims[name] = timers[name]
         claims["next_ms"] = -1
         specs: list[Spec | None] = []
+        allowed: list[int] = []
         failed: list[int] = []
         unserved: list[int] = []
-        max_attempts: Ints = np.ones(len(timers), dtype=np.int64)
+        known: Spec | None = None  # of the row before: most rows of a batch have a spec in common
+        served = True
         gens, scheduled = timers["gen"].tolist(), timers["scheduled_ms"].tolist()
         for number, work in enumerate(works):
-            if work is None:
-                specs.append(None)
-                continue
             specs.append(None)
+            allowed.append(1)
+            if work is None:
+                continue
             try:
                 spec = specs[number] = read_spec(work.spec)
-                max_attempts[number] = spec.retry.max_retries + 1
-                if not self._serves(spec.target):
+                if spec is not known:
+                    known, served = spec, self._serves(spec.target)
+                allowed[number] = spec.retry.max_retries + 1
+                if not served:
                     unserved.append(number)
                     continue
                 if spec.cron:
@@ -86,7 +90,7 @@ class Planner:
             except Exception as error:  # one job's broken definition must not stop the others
                 failed.append(number)
                 self._tell_failing(timers["job_id"][number].tobytes(), error)
-        claims["max_attempts"] = max_attempts
+        claims["max_attempts"] = allowed
         note_unchanged(claims, works)
         self._tell_unserved(unserved, specs)
         return Plan(claims, specs, failed, unserved)

@@ -301,7 +301,7 @@ class Scheduler:
         `DRAIN_MARGIN_MS` is left to the next start, which finds it in flight and claims it again.
         """
         self._claims.stop()
-        await wait_at_most(self._claims.idle.wait(), DRAIN_MARGIN_MS, self._clock)
+        await wait_at_most(self._claims.settled(), DRAIN_MARGIN_MS, self._clock)
         await asyncio.gather(*(pool.executor.aclose(grace_ms) for pool in self.pools))
         await wait_at_most(self.completions.flushed(), DRAIN_MARGIN_MS, self._clock)
         for loop in self._loops.values():

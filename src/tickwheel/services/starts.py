@@ -38,6 +38,7 @@ class Starter:
     async def start(
         self,
         timers: Rows,
+        claims: Rows,
         specs: Sequence[Spec | None],
         works: Sequence[WorkDefinition | None],
         answers: Rows,
@@ -51,11 +52,8 @@ class Starter:
         works, specs = list(works), list(specs)
         versions = np.fromiter((0 if w is None else w.version for w in works), dtype=np.int64, count=len(works))
         changed = won & (versions != answers["version"])
-        allowed = np.fromiter(
-            (0 if s is None else s.retry.max_retries + 1 for s in specs), dtype=np.int64, count=len(specs)
-        )
         late = answers["verdict"] != ClaimVerdict.WON  # of a claim whose answer was lost
-        careful = changed | (won & (late | (answers["attempt"] >= allowed)))
+        careful = changed | (won & (late | (answers["attempt"] >= claims["max_attempts"])))
         try:
             self._start_rows(np.flatnonzero(won & ~careful), timers, specs, works, answers, sent)
         finally:

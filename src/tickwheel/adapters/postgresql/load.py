@@ -8,19 +8,19 @@ read whole.
 """
 
 from collections.abc import Mapping, Sequence
+from math import isqrt
 from typing import Final
 
 import numpy as np
 from psycopg import sql
 
-from tickwheel.adapters.postgresql.arrays import TIMER_ARRAYS, int2s, int4s, timers_from_arrays, uuids_of
-from tickwheel.adapters.postgresql.batches import Bindings, bounds, home_of, job_keys
+from tickwheel.adapters.postgresql.arrays import TIMER_ARRAYS, int2s, int4s, timers_from_arrays, uuids, uuids_of
+from tickwheel.adapters.postgresql.batches import Bindings, bounds, homes_of
 from tickwheel.adapters.postgresql.session import Session
 from tickwheel.adapters.postgresql.shard_rows import now_ms as read_clock
 from tickwheel.adapters.postgresql.statements import in_leaves, load_statements
 from tickwheel.domain.columns import FLAG_RECURRING, Ints, Rows
 from tickwheel.domain.id_columns import shards_of
-from tickwheel.domain.ids import shard_of
 from tickwheel.domain.job import JobState
 from tickwheel.ports.store import WorkDefinition
 
@@ -28,6 +28,8 @@ SQL: Final = load_statements("load")
 TIMERS: Final = sql.SQL(SQL["timers"].decode())
 ALL: Final = 1 << 62
 _SPARE: Final = 16
+_SPREAD: Final = 4
+"""So many standard deviations more than its share is read of each shard: one piece is mostly a whole page."""
 _GROWTH: Final = 4
 _STATES: Final = {int(state): state for state in JobState}
 
@@ -38,7 +40,8 @@ def load_timers(
     """See `TimerStore.load_timers`."""
     limit = max(1, limit)
     now_ms = read_clock(session, pin_ms)
-    per_shard = 2 * -(-limit // max(1, len(shards))) + _SPARE
+    share = -(-limit // max(1, len(shards)))
+    per_shard = share + _SPREAD * isqrt(share) + _SPARE
     pieces, count = [], 0
     while from_ms < until_ms and count < limit:
         rows = _read(session, from_ms, until_ms, per_shard, shards, now_ms)
@@ -99,9 +102,9 @@ def load_work(session: Session, job_ids: Sequence[bytes], now_ms: int) -> list[W
     """In the order given; None where there is no such job."""
     if not job_ids:
         return []
-    homes = [home_of(job_id) for job_id in job_ids]
-    jobs = session.near_leaves.relation("jobs", min(homes), max(homes), now_ms)
-    rows = session.rows(in_leaves(SQL["work"], ("jobs", jobs)), work_bindings(job_ids))
+    bindings = work_bindings(job_ids)
+    jobs = session.near_leaves.relation("jobs", bindings["home_min"], bindings["home_max"], now_ms)
+    rows = session.rows(in_leaves(SQL["work"], ("jobs", jobs)), bindings)
     recurring = {job_ids[row[0] - 1]: row[4] for row in rows if row[10] & FLAG_RECURRING}
     taken = _taken(session, recurring) if recurring else {}
     works: list[WorkDefinition | None] = [None] * len(job_ids)
@@ -124,8 +127,16 @@ def load_work(session: Session, job_ids: Sequence[bytes], now_ms: int) -> list[W
 
 def work_bindings(job_ids: Sequence[bytes]) -> Bindings:
     """The parameters of `work`; at least one job."""
-    shards = [shard_of(job_id) for job_id in job_ids]
-    return {**job_keys(job_ids), "shards": int2s(shards), **bounds("shard", shards)}
+    ids = np.frombuffer(b"".join(job_ids), "V16")
+    homes, shards = homes_of(ids), shards_of(ids)
+    return {
+        "homes": int4s(homes),
+        "ids": uuids(ids),
+        "home_set": int4s(np.unique(homes)),
+        "shards": int2s(shards),
+        **bounds("home", homes),
+        **bounds("shard", shards),
+    }
 
 
 def _taken(session: Session, versions: Mapping[bytes, int]) -> dict[bytes, tuple[int, ...]]:
