@@ -1,11 +1,12 @@
 """The next batch is prepared while one is being claimed: what becomes of it when something comes between."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from tickwheel.domain.columns import Rows
 from tickwheel.domain.errors import StoreUnavailable
 from tickwheel.domain.ids import SHARD_COUNT
+from tickwheel.ports.store import AttemptNote, Completed
 from tickwheel.services.claim_preparation import BATCH_TIMERS
 from tickwheel.services.claims import AHEAD_TIMERS
 from tickwheel.services.scheduler import Scheduler, SchedulerSettings
@@ -119,3 +120,27 @@ async def test_prepared_timers_count_as_unresolved() -> None:
     store.go_on.set()
     await scheduler.drain(0)
     assert len(scheduler._claims.rows()) == 0
+
+
+async def test_ends_are_gathered_only_while_much_waits() -> None:
+    world = World(settings=SchedulerSettings(webhook_slots=16, handler_slots=64))
+    commits: list[tuple[int, int]] = []
+    complete = world.memory.complete
+
+    async def counted(batch: Rows, notes: Mapping[int, AttemptNote]) -> Completed:
+        commits.append((world.clock.now_ms(), len(batch)))
+        return await complete(batch, notes)
+
+    world.memory.complete = counted  # type: ignore[method-assign]
+    scheduler = await world.start()
+    began_ms = world.clock.now_ms()
+    await world.add(scheduler, world.job(in_ms=100, handler="h"))
+    await world.clock.advance(100)
+    assert commits == [(began_ms + 100, 1)], "a lone end waits for nothing"
+    await world.add(scheduler, *(world.job(in_ms=100, handler="h") for _ in range(COUNT)))
+    await world.clock.advance(2_000)
+    assert len(world.calls) == COUNT + 1
+    assert sum(size for _, size in commits) == COUNT + 1
+    gathered = [size for _, size in commits[1:]]
+    assert max(gathered) > AHEAD_TIMERS, gathered
+    await scheduler.drain(0)

@@ -91,6 +91,11 @@ class Claims:
         self._unknown: dict[tuple[bytes, int], set[int]] = {}
         self._stopped = False
 
+    @property
+    def much_waits(self) -> bool:
+        """Whether there is more to claim than can be done at once."""
+        return len(self._ready) >= AHEAD_TIMERS and not self._stopped
+
     def wake(self) -> None:
         """Something is due, or a slot is free."""
         self._wake.set()
@@ -143,8 +148,7 @@ class Claims:
 
     async def _claim(self, batch: ClaimBatch) -> ClaimBatch | None:
         """Claim a batch, and see to its answers; gives the next one, if it was prepared meanwhile."""
-        much_waits = len(self._ready) >= AHEAD_TIMERS and not self._stopped
-        ahead = asyncio.create_task(self._prepare()) if much_waits else None
+        ahead = asyncio.create_task(self._prepare()) if self.much_waits else None
         try:
             answered = await self._send(batch)
             if answered is not None:

@@ -1,9 +1,12 @@
 """Commits the ends of attempts, in batches, each under its fencing token.
 
 One commit is under way at a time; whatever is reported meanwhile forms the next batch, so batches grow with the
-load and a lone completion waits for nothing. A result counts only once it is committed: until then the rows stay
-here, and a commit that failed, or whose fate is unknown, is sent again as it is (the same token and state, so a
-repeat is harmless). What the store refuses as stale is counted and dropped: another attempt holds the run.
+load and a lone completion waits for nothing. Only while much waits to be claimed does a commit wait for more ends,
+`GATHER_MS` at most: one of thousands costs hardly more than one of hundreds, and claims get the time.
+
+A result counts only once it is committed: until then the rows stay here, and a commit that failed, or whose fate
+is unknown, is sent again as it is (the same token and state, so a repeat is harmless). What the store refuses as
+stale is counted and dropped: another attempt holds the run.
 """
 
 import asyncio
@@ -22,12 +25,16 @@ from tickwheel.ports.store import AttemptNote, Completed, Ledger
 BATCH_ROWS: Final = 4_096
 PENDING_LIMIT: Final = 10_000
 """With more than this uncommitted, no new attempt starts."""
+GATHER_MS: Final = 50
+GATHER_STEP_MS: Final = 5
+GATHER_ROWS: Final = 2_048
+"""With so many a commit waits for no more."""
 FIRST_PAUSE_MS: Final = 50
 LONGEST_PAUSE_MS: Final = 2_000
 
 
 class Completions:
-    """The queue of ends; `arm` gets the follow-up timers of retries."""
+    """The queue of ends; `arm` gets the follow-up timers of retries, `is_crowded` tells whether much waits."""
 
     def __init__(
         self,
@@ -38,9 +45,11 @@ class Completions:
         arm: Callable[[Rows], None],
         on_room: Callable[[], None],
         on_given_up: Callable[[Rows], None],
+        is_crowded: Callable[[], bool] = lambda: False,
     ) -> None:
         self._ledger, self._clock, self._events = ledger, clock, events
         self._arm, self._on_room, self._on_given_up = arm, on_room, on_given_up
+        self._is_crowded = is_crowded
         self._under_way: Rows = empty(COMPLETION)
         self._rows: list[Rows] = []
         self._notes: dict[int, AttemptNote] = {}
@@ -77,7 +86,13 @@ class Completions:
         """Commit for ever."""
         while True:
             await self._more.wait()
+            await self._gather()
             await self._commit(*self._take())
+
+    async def _gather(self) -> None:
+        until_ms = self._clock.monotonic_ms() + GATHER_MS
+        while self._count < GATHER_ROWS and self._is_crowded() and self._clock.monotonic_ms() < until_ms:
+            await self._clock.sleep_ms(GATHER_STEP_MS)
 
     async def flushed(self) -> None:
         """Wait until all that was added before this call is settled."""

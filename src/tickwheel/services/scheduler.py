@@ -124,6 +124,7 @@ class Scheduler:
             arm=self.arm,
             on_room=self._wake_claims,
             on_given_up=self._watch_given_up,
+            is_crowded=lambda: self._claims.much_waits,
         )
         self.pools = [
             Pool(
