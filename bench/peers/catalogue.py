@@ -101,7 +101,7 @@ PEERS: Final = (
         title="Tickwheel",
         runtime=Runtime.TICKWHEEL,
         server=Server.POSTGRESQL,
-        said="defaults; every run and its timeline kept; jobs created over HTTP, batches of 1,000",
+        said="`handler_slots` 4,096; runs and timelines kept; jobs created over HTTP, batches of 1,000",
     ),
     Peer(
         name="graphile-worker",
