@@ -1,30 +1,27 @@
 """What a load needs of machines: arithmetic from measured prices of one run.
 
-The prices were measured on PostgreSQL 15 and Tickwheel side by side on two slow cores, with payloads of about 200
-bytes and large batches (`docs/performance.md` has the commands); a current server's core does about twice as much.
-They leave out what grows with the number of nodes and the rows in one table, both small beside them.
+The prices were measured on PostgreSQL 15 and Tickwheel side by side on two cores of a server's processor, with
+payloads of about 200 bytes and large batches (`docs/performance.md` has the commands). They leave out what grows
+with the number of nodes and the rows in one table, both small beside them.
 """
 
 from math import ceil
 from typing import Final, NamedTuple
 
-INSERT_US: Final = 21.0
-LOAD_US: Final = 1.0
-DEFINITION_US: Final = 5.0
-CLAIM_US: Final = 12.0
-COMPLETE_US: Final = 12.0
-DATABASE_US: Final = INSERT_US + LOAD_US + DEFINITION_US + CLAIM_US + COMPLETE_US
-"""PostgreSQL's CPU for one run from its creation to its end."""
-INGEST_US: Final = 60.0
-FIRE_US: Final = 26.0
+INSERT_US: Final = 15.0
+RUN_US: Final = 19.0
+DATABASE_US: Final = INSERT_US + RUN_US
+"""PostgreSQL's CPU for one run: its creation; reading, claiming and ending it. With log and checkpoints."""
+INGEST_US: Final = 17.0
+FIRE_US: Final = 12.0
 """Tickwheel's CPU for a job in a batch over HTTP, and for a run of a handler that does nothing."""
-LOG_BYTES: Final = 1_360
+LOG_BYTES: Final = 1_340
 """Of the write-ahead log, with a payload of `PAYLOAD_BYTES`, which is written once."""
 WAITING_BYTES: Final = 930
 """Definition and timer on disk with their index entries, with the same payload."""
 HISTORY_BYTES: Final = 390
 """The ledger's row with its index entry."""
-PRIMARY_PER_S: Final = 16_000
+PRIMARY_PER_S: Final = 25_000
 """Runs per second that one primary was seen to carry. It may carry more; beyond that nobody has measured."""
 PAYLOAD_BYTES: Final = 200
 ARMED_BYTES: Final = 37
