@@ -12,7 +12,7 @@ def test_people_get_sizes_that_they_can_read() -> None:
     shown = CliRunner().invoke(cli, ["plan", "--jobs", "500000000", "--peak", "50000", "--mean", "5000"])
     assert shown.exit_code == 0
     lines = dict(line.split("  ", 1) for line in shown.output.splitlines())
-    assert lines["write-ahead log"].strip() == "68 MB per second at the peak"
+    assert lines["write-ahead log"].strip() == "67 MB per second at the peak"
     assert "GB" in lines["disk, waiting jobs"]
 
 
