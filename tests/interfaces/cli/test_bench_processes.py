@@ -19,7 +19,7 @@ def test_a_benchmark_of_two_processes_checks_itself(blank_postgresql: str, name:
     assert figures["processes"] == 2
     assert figures["jobs"] >= 100
     assert figures[figure] > 0
-    assert figures["cpu_s_per_1k"] > 0
+    assert figures["cpu_s_per_1k"] >= 0  # so little of it may be less than one tick of the kernel's clock
 
 
 def test_several_processes_are_refused_on_sqlite() -> None:
