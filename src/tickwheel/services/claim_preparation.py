@@ -105,6 +105,8 @@ class ClaimPreparation:
             if taken is None:
                 return None
             keep = self._may_be_claimed(taken)
+            if keep.all():
+                return taken
             release_slots(self._pools, taken[~keep])
             if keep.any():
                 return taken[keep]

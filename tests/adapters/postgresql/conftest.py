@@ -11,14 +11,32 @@ from tickwheel.adapters.postgresql.partitions import make_window
 from tickwheel.domain.ids import DAY_MS
 from tickwheel.testing.virtual_clock import START_MS, VirtualClock
 
-from ...servers.postgresql import PostgresServer  # noqa: TID252 - tests are not installed: no absolute name
-from ...servers.postgresql_databases import copied_database  # noqa: TID252 - as above
+from ...conformance.store.arena import Arena  # noqa: TID252 - tests are not installed: no absolute name
+from ...servers.postgresql import PostgresServer  # noqa: TID252 - as above
+from ...servers.postgresql_databases import copied_database, emptied_store  # noqa: TID252 - as above
+from .backend import UrlBackend
 from .calendar import Calendar
 
 
 @pytest.fixture
 def clock() -> VirtualClock:
     return VirtualClock()
+
+
+@pytest.fixture
+def url() -> str:
+    """Of an empty database with tables, around the clock's start."""
+    return emptied_store()
+
+
+@pytest.fixture
+async def arena(url: str) -> AsyncIterator[Arena]:
+    """A store on it, whose clock the test moves."""
+    clock = VirtualClock()
+    arena = Arena(UrlBackend(url, clock), clock)
+    await arena.open()
+    yield arena
+    await arena.store.aclose()
 
 
 @pytest.fixture

@@ -18,7 +18,6 @@ from tickwheel.ports.shards import FeedSessionLost, HeldPair, Pair, Snapshot
 from tickwheel.testing.virtual_clock import START_MS
 
 from ...servers.postgresql import PostgresServer  # noqa: TID252 - tests are not installed: no absolute name
-from ...servers.postgresql_databases import emptied_store  # noqa: TID252 - as above
 
 WRITERS = 4
 HELD_SECONDS = 2.0
@@ -26,11 +25,6 @@ INSERT = """INSERT INTO tickwheel.timers (due_ms, job_id, scheduled_ms, armed_ms
 SELECT %(due)s, gen_random_uuid(), %(due)s, 0, 1, n %% 8, 2 FROM generate_series(1, %(count)s) AS n
 RETURNING job_id"""
 FAR_MS = 1 << 50
-
-
-@pytest.fixture
-def url() -> str:
-    return emptied_store()
 
 
 @pytest.fixture

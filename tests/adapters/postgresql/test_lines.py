@@ -11,15 +11,8 @@ from tickwheel.adapters.postgresql.lines import Lines, Work
 from tickwheel.adapters.postgresql.session import CLAIMS, READER, WRITER, Session
 from tickwheel.domain.errors import OutcomeUnknown, StoreUnavailable
 
-from ...servers.postgresql_databases import emptied_store  # noqa: TID252 - tests are not installed: no absolute name
-
 ONE = b"SELECT 1"
 SLOW = b"SELECT pg_sleep(30)"
-
-
-@pytest.fixture
-def url() -> str:
-    return emptied_store()
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@
 import asyncio
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import psycopg
@@ -18,15 +18,9 @@ from tickwheel.testing.virtual_clock import VirtualClock
 
 from ...conformance.store.arena import Arena  # noqa: TID252 - tests are not installed: no absolute name
 from ...conformance.store.owner import Owner  # noqa: TID252 - as above
-from ...servers.postgresql_databases import emptied_store  # noqa: TID252 - as above
 from .backend import UrlBackend
 
 PATIENCE_SECONDS = 20
-
-
-@pytest.fixture
-def url() -> str:
-    return emptied_store()
 
 
 @pytest.fixture
@@ -35,15 +29,6 @@ def other(url: str) -> Iterator[psycopg.Connection[Any]]:
     with psycopg.connect(url) as connection:
         yield connection
         connection.rollback()
-
-
-@pytest.fixture
-async def arena(url: str) -> AsyncIterator[Arena]:
-    clock = VirtualClock()
-    arena = Arena(UrlBackend(url, clock), clock)
-    await arena.open()
-    yield arena
-    await arena.store.aclose()
 
 
 def wait_until(predicate: Callable[[], bool], why: str) -> None:

@@ -1,7 +1,6 @@
 """Claims that look at no job: what a change in the shard, before, meanwhile or after, does to them (E1)."""
 
 import asyncio
-from collections.abc import AsyncIterator
 
 import numpy as np
 import psycopg
@@ -15,29 +14,12 @@ from tickwheel.domain.job import JobState
 from tickwheel.domain.run import RunState
 from tickwheel.ports.store import Change, JobDecision, JobView, NewJob
 from tickwheel.services.plans import note_unchanged
-from tickwheel.testing.virtual_clock import VirtualClock
 
 from ...conformance.store.arena import Arena, rows_of  # noqa: TID252 - tests are not installed: no absolute name
 from ...conformance.store.decisions import pause, raise_version  # noqa: TID252 - as above
 from ...conformance.store.owner import LEASE_MS, Owner  # noqa: TID252 - as above
-from ...servers.postgresql_databases import emptied_store  # noqa: TID252 - as above
-from .backend import UrlBackend
 
 SHARD = 3
-
-
-@pytest.fixture
-def url() -> str:
-    return emptied_store()
-
-
-@pytest.fixture
-async def arena(url: str) -> AsyncIterator[Arena]:
-    clock = VirtualClock()
-    arena = Arena(UrlBackend(url, clock), clock)
-    await arena.open()
-    yield arena
-    await arena.store.aclose()
 
 
 async def loaded(arena: Arena, owner: Owner, *jobs: NewJob) -> Rows:
