@@ -49,7 +49,7 @@ def test_nothing_is_lost_when_the_server_is_killed(make_cluster: MakeCluster, si
 def test_nothing_is_lost_when_the_server_hangs(make_cluster: MakeCluster, sink: Sink, long: bool) -> None:
     cluster = make_cluster(nodes=2)
     with SteadyLoad(cluster.ports, sink.port) as load:
-        for hang_s in (5, 12) if long else (5,):
+        for hang_s in (7, 12) if long else (7,):
             wait_until_acknowledged_again(load)
             cluster.server.freeze()
             time.sleep(hang_s)

@@ -73,6 +73,15 @@ CLAIMED = np.dtype(
 )
 """The answer to a claim, row by row in the order of the batch."""
 
+BEGUN = np.dtype(
+    [
+        ("held", "u1"),  # 1: the run is RUNNING as this worker's; 0: somebody else's, over, or never queued
+        ("attempt", "<i4"),  # the attempt that began (from 1)
+        ("lost_count", "<i4"),  # workers lost in a row before it
+    ]
+)
+"""The answer to a begin, row by row in the order of the hints."""
+
 COMPLETION = np.dtype(
     [
         (

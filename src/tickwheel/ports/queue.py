@@ -6,7 +6,8 @@ duplicates and stale hints meet and lose, and whoever sees no start for a while 
 token. Losing the whole queue changes latency only.
 
 Hints travel in packs of up to `PACK_COUNT`, because a message costs far more than a row. Delivery is at least
-once and only roughly in order. Lanes are apart from end to end: a flood in one never hides another.
+once and only roughly in order. Topics are apart from end to end: a flood in one lane never hides another, and a
+hint waits for those workers only that can do the work.
 
 Example: a worker takes a pack and hangs. After the queue's `visible_again_ms` the pack is delivered to another
 worker under a new receipt; the first one's receipt is void, so when it wakes up it can't take the pack away.
@@ -14,22 +15,23 @@ worker under a new receipt; the first one's receipt is void, so when it wakes up
 Every verb raises `ConnectionError` when the queue can't be reached; what was asked for may have happened or not.
 """
 
+from collections.abc import Sequence
 from typing import Final, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 
 from tickwheel.domain.columns import Rows
-from tickwheel.domain.job import Lane
+from tickwheel.domain.job import Lane, Target, TargetType
 
 HINT: Final = np.dtype(
     [
         ("job_id", "V16"),
         ("scheduled_ms", "<i8"),  # names the run together with job_id
         ("fence", "<i8"),  # the token of the claim; the worker starts under it or not at all
-        ("flags", "u1"),  # as in TIMER
+        ("flags", "<u2"),  # as in TIMER
     ]
 )
-"""A "run R waits for a worker under token F" (33 bytes)."""
+"""A "run R waits for a worker under token F" (34 bytes)."""
 
 PACK_COUNT: Final = 64
 """Most hints of one pack; a pack is delivered, acked and given back as a whole."""
@@ -39,40 +41,72 @@ Receipt: TypeAlias = str
 
 
 class Delivery(NamedTuple):
-    """What a take gave: HINT rows (maybe none) and the receipt to ack or give back all of them by."""
+    """What a take gave of one topic: HINT rows (at least one) and the receipt to ack or give back all of them by."""
 
+    topic: "Topic"
     rows: Rows
     receipt: Receipt
 
 
-class Queue(Protocol):
-    """Packs of hints by lane. Any process may publish and take."""
+class Topic(NamedTuple):
+    """What hints are sorted by: nobody who takes gets a hint for work that it can't do."""
 
-    async def publish(self, lane: Lane, hints: Rows) -> None:
+    lane: Lane
+    route: str  # `WEBHOOKS`, or what `handler_route` gives
+
+
+WEBHOOKS: Final = "webhooks"
+
+
+def handler_route(name: str) -> str:
+    """The route of the runs of one handler; its name is any text of at most 200 characters."""
+    return f"handler:{name}"
+
+
+def route_of(target: Target) -> str:
+    """The route of the runs of a job with that target."""
+    return handler_route(target.name) if target.type is TargetType.HANDLER else WEBHOOKS
+
+
+class Queue(Protocol):
+    """Packs of hints by topic. Any process may publish and take; topics need not be declared."""
+
+    async def publish(self, topic: Topic, hints: Rows) -> None:
         """Append HINT rows, cut into packs; call it after the claims are committed. None is fine."""
         ...
 
-    async def take(self, lane: Lane, limit: int) -> Delivery:
-        """Whole packs, about the oldest first, without waiting for any to come.
+    async def take(self, topics: Sequence[Topic], limit: int) -> Sequence[Delivery]:
+        """Whole packs of these topics, in the order of the topics, without waiting for any to come.
 
-        At most `limit` rows; but a single pack is given also when it alone is larger, so a caller with fewer
-        free slots gives the delivery back or holds the rest. A limit of 0 gives nothing. The packs are
-        invisible to other takes until they are given back or `visible_again_ms` has passed since the take, on
-        the adapter's own monotonic clock.
+        Of one topic about the oldest packs come first. At most `limit` rows in all; but the very first pack is
+        given also when it alone is larger, so a caller with fewer free slots gives the delivery back or holds the
+        rest. A limit of 0 gives nothing. The packs are invisible to other takes until they are given back or
+        `visible_again_ms` has passed since the take, on the adapter's own monotonic clock.
         """
         ...
 
-    async def ack(self, receipt: Receipt) -> None:
-        """Remove the delivery's packs for good: all their hints are held by leases, or proved stale.
+    async def wait(self, topics: Sequence[Topic], limit_ms: int) -> None:
+        """Return when something of these topics may be there to take, or after `limit_ms`; early is fine."""
+        ...
+
+    async def ack(self, receipts: Sequence[Receipt]) -> None:
+        """Remove these deliveries' packs for good: all their hints are held by leases, or proved stale.
 
         A receipt that was used, or whose time has passed, is void: nothing happens.
         """
         ...
 
-    async def nack(self, receipt: Receipt) -> None:
-        """Give the delivery's packs back, to be taken again at once; a void receipt does nothing."""
+    async def nack(self, receipts: Sequence[Receipt]) -> None:
+        """Give these deliveries' packs back, to be taken again at once; a void receipt does nothing."""
         ...
 
-    async def depth(self, lane: Lane) -> int:
-        """Hints that a take could give now, roughly where the queue is remote; for metrics and scaling."""
+    async def depth(self, topics: Sequence[Topic]) -> Sequence[int]:
+        """Per topic: hints that a take could give now, roughly where the queue is remote.
+
+        Owners publish only while this is small, so that backlog waits with them, unleased and in order (I12).
+        """
+        ...
+
+    async def aclose(self) -> None:
+        """Let go of connections."""
         ...

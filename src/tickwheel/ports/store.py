@@ -333,8 +333,19 @@ class Ledger(Protocol):
         """
         ...
 
-    async def claim(self, batch: Rows, now_ms: int, lease_ms: int) -> Rows:
-        """Try CLAIM rows; gives CLAIMED rows. One transaction; `lease_ms` is when the new leases end."""
+    async def claim(self, batch: Rows, now_ms: int, lease_ms: int, *, queued: bool = False) -> Rows:
+        """Try CLAIM rows; gives CLAIMED rows. One transaction; `lease_ms` is when the new leases end.
+
+        `queued`: for workers elsewhere. The rows become CLAIMED instead of DISPATCHED, without worker and lease,
+        and use no attempt up before somebody has begun them.
+        """
+        ...
+
+    async def begin(self, hints: Rows, worker: str, lease_ms: int) -> Rows:
+        """Start queued runs (HINT rows) as that worker: durable before the first effect. Gives BEGUN rows.
+
+        Guarded by state CLAIMED and the token, so of all who hold a hint one begins, once (F1).
+        """
         ...
 
     async def complete(self, batch: Rows, notes: Mapping[int, AttemptNote]) -> Completed:
