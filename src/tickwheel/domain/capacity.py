@@ -24,7 +24,7 @@ HISTORY_BYTES: Final = 390
 PRIMARY_PER_S: Final = 25_000
 """Runs per second that one primary was seen to carry. It may carry more; beyond that nobody has measured."""
 PAYLOAD_BYTES: Final = 200
-ARMED_BYTES: Final = 37
+ARMED_BYTES: Final = 38
 NODE_BYTES: Final = 100_000_000
 BUSY_SHARE: Final = 0.6
 """How busy cores may be at the peak, so that a burst, a takeover or a checkpoint finds room."""

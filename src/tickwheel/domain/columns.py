@@ -23,14 +23,17 @@ TIMER = np.dtype(
         ("job_id", "V16"),
         ("scheduled_ms", "<i8"),  # names the run together with job_id; = due_ms for a first timer
         ("gen", "<i4"),  # first timer: jobs.version (>= 1); follow-up: -(runs.gen)
-        ("flags", "u1"),  # bits 0-1 lane, bit 2 recurring, bit 3 handler target
+        ("flags", "<u2"),  # bits 0-1 lane, 2 recurring, 3 handler target, 4-14 bucket of the tenant
     ]
 )
-"""A stored "job J is due at T", as loaded from the store and held in the wheel (37 bytes)."""
+"""A stored "job J is due at T", as loaded from the store and held in the wheel (38 bytes)."""
 
 FLAG_LANE_MASK = 0b0000_0011
 FLAG_RECURRING = 0b0000_0100
 FLAG_HANDLER = 0b0000_1000
+FLAG_BUCKET_SHIFT = 4
+FLAG_BUCKET_MASK = 0x7FF0
+"""See `domain.tenants`. Bit 15 stays free: stores have signed columns of 16 bits."""
 
 
 def empty(dtype: np.dtype[Any], count: int = 0) -> Rows:
@@ -44,7 +47,7 @@ CLAIM = np.dtype(
         ("job_id", "V16"),
         ("scheduled_ms", "<i8"),
         ("gen", "<i4"),  # of the timer; < 0: a retry claim of the waiting row
-        ("flags", "u1"),  # as in TIMER
+        ("flags", "<u2"),  # as in TIMER
         ("action", "u1"),  # ClaimAction
         ("reason", "u1"),  # domain.run.SkipReason, for action SKIP
         ("overlap", "u1"),  # OverlapCode; what to do while an earlier run of the job is not terminal
@@ -91,7 +94,7 @@ COMPLETION = np.dtype(
         ("job_id", "V16"),
         ("scheduled_ms", "<i8"),
         ("gen", "<i4"),  # of that timer
-        ("flags", "u1"),
+        ("flags", "<u2"),
         ("fence", "<i8"),  # the attempt's token: the guard
         ("state", "u1"),  # RunState to move to: SUCCEEDED, FAILED, SCHEDULED (retry or unstarted), CANCELLED
         ("cause", "u1"),  # CompletionCause

@@ -12,6 +12,7 @@ import msgspec
 
 from tickwheel.domain.columns import FLAG_HANDLER, FLAG_RECURRING
 from tickwheel.domain.outcome import RetryPolicy
+from tickwheel.domain.tenants import bucket_flags
 
 DEFAULT_TENANT: Final = "default"
 
@@ -120,8 +121,8 @@ class Job(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def timer_flags(self) -> int:
-        """The flags byte of the job's timers (see `domain.columns`)."""
-        flags = int(self.lane)
+        """The flags of the job's timers (see `domain.columns`)."""
+        flags = int(self.lane) | bucket_flags(self.tenant_id)
         if self.recurring:
             flags |= FLAG_RECURRING
         if self.spec.target.type is TargetType.HANDLER:

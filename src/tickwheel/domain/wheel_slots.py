@@ -1,8 +1,8 @@
 """The slots of one level of the timing wheel: packed rows, kept by absolute slot number.
 
 A packed row is a `TIMER` row with its eight-byte due time replaced by the offset into its UTC hour, which takes
-four; the hour is known from the slot's number, because no slot is wider than an hour. So a row takes 33 bytes
-instead of 37, exactly and for every value.
+four; the hour is known from the slot's number, because no slot is wider than an hour. So a row takes 34 bytes
+instead of 38, exactly and for every value.
 
 A slot is a list of byte chunks. Rows are appended to the last chunk while it has room, so that thousands of
 single inserts take hardly more than their own bytes, and they leave from the front, so that the memory goes

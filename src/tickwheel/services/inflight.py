@@ -20,7 +20,7 @@ ATTEMPT: Final = np.dtype(
         ("job_id", "V16"),
         ("scheduled_ms", "<i8"),
         ("gen", "<i4"),
-        ("flags", "u1"),
+        ("flags", "<u2"),
         ("fence", "<i8"),
         ("attempt", "<i4"),
         ("lost_count", "<i4"),

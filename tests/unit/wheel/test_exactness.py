@@ -44,7 +44,7 @@ def test_dues_of_all_past_and_future_round_trip() -> None:
     rows["job_id"] = np.frombuffer(bytes(range(16)) * len(dues), "V16")
     rows["gen"] = [-(2**31), 2**31 - 1, 0, -1, 1, 2, 3, 4]
     rows["scheduled_ms"] = [2**63 - 1, -(2**63), *range(6)]
-    rows["flags"] = 255
+    rows["flags"] = [0, 1, 0xFF, 0x100, 0x7FF0, 0x7FFF, 0x8000, 0xFFFF]
     wheel = TimingWheel(NOW_MS)
     wheel.arm(rows)
     fired = wheel.advance(2**63 - 1)

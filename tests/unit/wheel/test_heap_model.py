@@ -36,7 +36,7 @@ class WheelMachine(RuleBasedStateMachine):
         rows["scheduled_ms"] = np.arange(self.armed_count, self.armed_count + len(rows))
         rows["job_id"] = rows["due_ms"].astype("<i8").view("V8").astype("V16")
         rows["gen"] = -rows["scheduled_ms"] - 1
-        rows["flags"] = rows["scheduled_ms"] % 251
+        rows["flags"] = rows["scheduled_ms"] * 251 % 65_521
         self.wheel.arm(rows)
         rows["due_ms"] = 0  # the wheel must hold a copy
         for due_ms in dues_ms:
@@ -98,7 +98,7 @@ class WheelMachine(RuleBasedStateMachine):
             expected.append(heapq.heappop(self.heap))
         assert list(zip(rows["due_ms"].tolist(), rows["scheduled_ms"].tolist(), strict=True)) == expected
         assert (rows["gen"] == -rows["scheduled_ms"] - 1).all()
-        assert (rows["flags"] == rows["scheduled_ms"] % 251).all()
+        assert (rows["flags"] == rows["scheduled_ms"] * 251 % 65_521).all()
         assert rows["job_id"].tolist() == [
             due_ms.to_bytes(8, "little", signed=True) + bytes(8) for due_ms, _ in expected
         ]
