@@ -5,18 +5,18 @@ from collections.abc import AsyncIterator
 import pytest
 
 from tickwheel.ports.queue import Queue
-from tickwheel.testing.virtual_clock import VirtualClock
 
 from .factories import BACKENDS
-
-
-@pytest.fixture
-def clock() -> VirtualClock:
-    return VirtualClock()
+from .yards import Yard
 
 
 @pytest.fixture(params=sorted(BACKENDS))
-async def queue(request: pytest.FixtureRequest, clock: VirtualClock) -> AsyncIterator[Queue]:
-    """An empty queue of each adapter in turn."""
-    async with BACKENDS[request.param](clock) as queue:
-        yield queue
+async def yard(request: pytest.FixtureRequest) -> AsyncIterator[Yard]:
+    """Where an empty queue of each adapter in turn is to be had."""
+    async with BACKENDS[request.param]() as yard:
+        yield yard
+
+
+@pytest.fixture
+async def queue(yard: Yard) -> AsyncIterator[Queue]:
+    yield await yard.open()  # noqa: PT022 - the conftest drives async generators only

@@ -1,27 +1,33 @@
 """`MemoryQueue`: packs in lists, gone with the process. The reference for every other queue.
 
-No verb awaits anything, so each is atomic by itself. Deliveries all last equally long, hence the oldest of those
-that are out ends first: looking at the first ones is enough to find what is to be visible again.
+No verb but `wait` awaits anything, so each is atomic by itself. Deliveries all last equally long, hence the oldest
+of those that are out ends first: looking at the first ones is enough to find what is to be visible again.
 """
 
+import asyncio
 from collections import deque
+from collections.abc import Sequence
 from itertools import count
 from typing import NamedTuple
 
 import numpy as np
 
-from tickwheel.domain.columns import Rows, empty
-from tickwheel.domain.job import Lane
+from tickwheel.domain.columns import Rows
 from tickwheel.ports.clock import Clock
-from tickwheel.ports.queue import HINT, PACK_COUNT, Delivery, Receipt
+from tickwheel.ports.queue import PACK_COUNT, Delivery, Receipt, Topic
 
 
 class _Out(NamedTuple):
     """A delivery that was neither acked nor given back."""
 
-    lane: Lane
+    topic: Topic
     packs: list[Rows]
     until_ms: int  # monotonic; visible again from then on
+
+
+class _Waiter(NamedTuple):
+    topics: frozenset[Topic]
+    woken: asyncio.Event
 
 
 class MemoryQueue:
@@ -29,42 +35,83 @@ class MemoryQueue:
 
     def __init__(self, clock: Clock, visible_again_ms: int) -> None:
         self._clock, self._visible_again_ms = clock, visible_again_ms
-        self._waiting: dict[Lane, deque[Rows]] = {lane: deque() for lane in Lane}
+        self._waiting: dict[Topic, deque[Rows]] = {}  # no topic is kept when it is empty
         self._out: dict[Receipt, _Out] = {}
+        self._waiters: list[_Waiter] = []
         self._numbers = count(1)
 
-    async def publish(self, lane: Lane, hints: Rows) -> None:
-        for start in range(0, len(hints), PACK_COUNT):
-            self._waiting[lane].append(hints[start : start + PACK_COUNT].copy())
+    async def publish(self, topic: Topic, hints: Rows) -> None:
+        packs = [hints[start : start + PACK_COUNT].copy() for start in range(0, len(hints), PACK_COUNT)]
+        if packs:
+            self._append(topic, packs)
 
-    async def take(self, lane: Lane, limit: int) -> Delivery:
+    async def take(self, topics: Sequence[Topic], limit: int) -> Sequence[Delivery]:
         self._show_again()
-        receipt = str(next(self._numbers))
-        packs = self._take_packs(self._waiting[lane], limit)
-        if not packs:
-            return Delivery(empty(HINT), receipt)
-        self._out[receipt] = _Out(lane, packs, self._clock.monotonic_ms() + self._visible_again_ms)
-        return Delivery(np.concatenate(packs), receipt)
-
-    async def ack(self, receipt: Receipt) -> None:
-        self._show_again()
-        self._out.pop(receipt, None)
-
-    async def nack(self, receipt: Receipt) -> None:
-        if receipt in self._out:
-            self._give_back(receipt)
-
-    async def depth(self, lane: Lane) -> int:
-        self._show_again()
-        return sum(len(pack) for pack in self._waiting[lane])
-
-    def _take_packs(self, waiting: deque[Rows], limit: int) -> list[Rows]:
-        packs: list[Rows] = []
+        until_ms = self._clock.monotonic_ms() + self._visible_again_ms
+        deliveries: list[Delivery] = []
         room = limit
-        while waiting and room > 0 and (not packs or len(waiting[0]) <= room):
+        for topic in topics:
+            packs = self._take_packs(topic, room, even_a_larger_one=not deliveries)
+            if packs:
+                receipt = str(next(self._numbers))
+                self._out[receipt] = _Out(topic, packs, until_ms)
+                deliveries.append(Delivery(topic, np.concatenate(packs), receipt))
+                room -= len(deliveries[-1].rows)
+        return deliveries
+
+    async def wait(self, topics: Sequence[Topic], limit_ms: int) -> None:
+        self._show_again()
+        if any(topic in self._waiting for topic in topics):
+            return
+        if self._out:  # in the order of their ends
+            next_end_ms = next(iter(self._out.values())).until_ms
+            limit_ms = min(limit_ms, next_end_ms - self._clock.monotonic_ms())
+        waiter = _Waiter(frozenset(topics), asyncio.Event())
+        self._waiters.append(waiter)
+        ends = [
+            asyncio.ensure_future(waiter.woken.wait()),
+            asyncio.ensure_future(self._clock.sleep_ms(limit_ms)),
+        ]
+        try:
+            await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            self._waiters.remove(waiter)
+            for end in ends:
+                end.cancel()
+
+    async def ack(self, receipts: Sequence[Receipt]) -> None:
+        self._show_again()
+        for receipt in receipts:
+            self._out.pop(receipt, None)
+
+    async def nack(self, receipts: Sequence[Receipt]) -> None:
+        for receipt in receipts:
+            if receipt in self._out:
+                self._give_back(receipt)
+
+    async def depth(self, topics: Sequence[Topic]) -> Sequence[int]:
+        self._show_again()
+        return [sum(map(len, self._waiting.get(topic, ()))) for topic in topics]
+
+    async def aclose(self) -> None:
+        for waiter in self._waiters:
+            waiter.woken.set()
+
+    def _take_packs(self, topic: Topic, room: int, *, even_a_larger_one: bool) -> list[Rows]:
+        waiting = self._waiting.get(topic)
+        packs: list[Rows] = []
+        while waiting and room > 0 and (len(waiting[0]) <= room or (even_a_larger_one and not packs)):
             packs.append(waiting.popleft())
             room -= len(packs[-1])
+        if not waiting:
+            self._waiting.pop(topic, None)
         return packs
+
+    def _append(self, topic: Topic, packs: list[Rows]) -> None:
+        self._waiting.setdefault(topic, deque()).extend(packs)
+        for waiter in self._waiters:
+            if topic in waiter.topics:
+                waiter.woken.set()
 
     def _show_again(self) -> None:
         now_ms = self._clock.monotonic_ms()
@@ -77,4 +124,4 @@ class MemoryQueue:
     def _give_back(self, receipt: Receipt) -> None:
         """At the end, so that a pack which nobody can use does not hold up those behind it."""
         out = self._out.pop(receipt)
-        self._waiting[out.lane].extend(out.packs)
+        self._append(out.topic, out.packs)
