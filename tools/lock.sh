@@ -22,7 +22,7 @@ resolve() {
     --no-header --no-annotate --output-file "$output" "$@"
   echo "$output: $(grep -c '^[a-z]' "$output") packages"
 }
-resolve requirements.lock pyproject.toml --extra postgresql
+resolve requirements.lock pyproject.toml --extra postgresql --extra redis
 resolve requirements-build.lock --group build --constraints requirements.lock
-resolve requirements-dev.lock pyproject.toml --extra postgresql --extra history --group build --group dev \
+resolve requirements-dev.lock pyproject.toml --extra postgresql --extra redis --extra history --group build --group dev \
   --constraints requirements.lock --constraints requirements-build.lock

@@ -136,3 +136,27 @@ def test_addresses_of_every_form_are_taken(store: str) -> None:
 @pytest.mark.parametrize("name", ["", "A", "-a", "a b", "a" * 64])
 def test_names_of_clusters_are_plain(name: str) -> None:
     assert "small letters" in refusal(store=STORE, cluster=name)["--cluster"]
+
+
+@pytest.mark.parametrize("scheme", ["redis", "rediss", "redis+cluster", "rediss+cluster", "postgresql"])
+def test_a_cluster_takes_a_queue_of_its_own(scheme: str) -> None:
+    settings = load(store=STORE, queue=f"{scheme}://:s3cret@host/0")
+    assert settings.queue == f"{scheme}://:s3cret@host/0"
+    assert "s3cret" not in repr(settings)
+    assert f"{scheme}://:***@host/0" in repr(settings)
+
+
+def test_a_queue_of_an_unknown_kind_is_refused_without_its_password() -> None:
+    message = refusal(store=STORE, queue="rabbit://u:s3cret@host")["--queue"]
+    assert "redis:" in message
+    assert "s3cret" not in message
+
+
+def test_a_queue_in_one_process_is_no_queue_of_a_cluster() -> None:
+    assert "seen by one process only" in refusal(store=STORE, queue="memory:")["--queue"]
+
+
+@pytest.mark.parametrize("store", ["", "sqlite:somewhere", "memory:"])
+def test_an_embedded_store_needs_no_queue_elsewhere(store: str) -> None:
+    assert "an embedded store hands work over" in refusal(store=store, queue="redis://host")["--queue"]
+    assert load(store=store, queue="memory:").queue == "memory:"

@@ -21,6 +21,7 @@ SHORTEST_TOKEN_CHARS: Final = 16
 EMBEDDED_SCHEMES: Final = ("sqlite", "memory")
 STORE_SCHEMES: Final = (*EMBEDDED_SCHEMES, *sorted(CLUSTER_SCHEMES, reverse=True))
 COORDINATOR_SCHEMES: Final = ("postgresql", "postgres", "etcd", "etcds", "consul", "consuls")
+QUEUE_SCHEMES: Final = ("memory", "postgresql", "postgres", "redis", "rediss", "redis+cluster", "rediss+cluster")
 LOG_FORMATS: Final = ("text", "json")
 LOG_LEVELS: Final = ("debug", "info", "warning", "error")
 _CLUSTER_NAME: Final = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}")
@@ -73,6 +74,7 @@ def _check_store(settings: Settings, wrong: Wrong) -> None:
     for name, url, schemes in (
         ("store", settings.store, STORE_SCHEMES),
         ("coordinator", settings.coordinator, COORDINATOR_SCHEMES),
+        ("queue", settings.queue, QUEUE_SCHEMES),
     ):
         # Not more than the scheme is shown: the rest may hold a password.
         scheme = url.partition(":")[0]
@@ -80,6 +82,8 @@ def _check_store(settings: Settings, wrong: Wrong) -> None:
             known = ", ".join(f"{known}:" for known in schemes[:-1])
             shown = repr(scheme) if url != scheme else "what is given"
             wrong(name, f"must start with {known} or {schemes[-1]}:, not {shown}")
+    if settings.queue.startswith("memory:") and settings.clustered:
+        wrong("queue", "memory: is seen by one process only; leave it out for a queue in the PostgreSQL store")
     if settings.clustered and not _has_authority(settings.store):
         wrong("store", "must look like postgresql://USER@HOST:PORT/DATABASE")
     elif settings.clustered and settings.store.partition("?")[0].count("@") > 1:
@@ -134,6 +138,8 @@ def _check_alone(settings: Settings, wrong: Wrong) -> None:
         wrong("processes", f"an embedded store belongs to one process, not to {settings.processes}; {remedy}")
     if settings.coordinator:
         wrong("coordinator", f"an embedded store has one node only, and nothing to coordinate; {remedy}")
+    if settings.queue and not settings.queue.startswith("memory:"):
+        wrong("queue", f"an embedded store hands work over in its own process, or over HTTP; {remedy}")
     if settings.history:
         wrong("history", f"an embedded store writes no history files; {remedy}")
     if settings.store_reads:

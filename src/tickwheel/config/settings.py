@@ -61,6 +61,10 @@ class Settings:
     coordinator: str = _setting(
         "", "Who says which nodes live: etcd://… or consul://… (default: rows in the PostgreSQL store)."
     )
+    queue: str = _setting(
+        "",
+        "Carries work to workers elsewhere: redis://…, rediss://… (TLS) or postgresql://… (default: the store's own).",
+    )
     advertise: str = _setting(
         "", "Address by which other nodes reach this one (default: the one that it listens on)."
     )
@@ -113,7 +117,7 @@ class Settings:
 
 
 SECRET: Final = frozenset({"token", "webhook_secret"})
-WITH_PASSWORDS: Final = ("store", "coordinator", "store_reads")
+WITH_PASSWORDS: Final = ("store", "coordinator", "queue", "store_reads")
 """Addresses that may hold a password."""
 TYPES: Final[dict[str, Any]] = get_type_hints(Settings)
 FIELDS: Final = {f.name: f for f in fields(Settings)}

@@ -20,6 +20,7 @@ _METAVARS: Final = {
     "cluster": "NAME",
     "coordinator": "URL",
     "history": "DIR",
+    "queue": "URL",
     "roles": "api,scheduler,worker",
     "store": "URL",
     "store_reads": "URL",
