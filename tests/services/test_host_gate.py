@@ -8,7 +8,7 @@ from tickwheel.domain.job import Lane, Spec, Target, TargetType
 from tickwheel.domain.outcome import OK, Outcome
 from tickwheel.domain.run import RunState
 from tickwheel.ports.executor import Work
-from tickwheel.services.host_gate import HostGate, host_of
+from tickwheel.services.gates.host_gate import HostGate, host_of
 from tickwheel.services.ready import ReadyRing
 from tickwheel.services.scheduler import SchedulerSettings
 from tickwheel.testing.virtual_clock import VirtualClock

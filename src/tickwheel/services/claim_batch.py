@@ -14,7 +14,7 @@ from tickwheel.domain.job import Spec
 from tickwheel.domain.lanes import LANE_COUNT
 from tickwheel.ports.store import WorkDefinition
 from tickwheel.services.attempts import Pool
-from tickwheel.services.host_gate import HostGate
+from tickwheel.services.gates.host_gate import HostGate
 from tickwheel.services.plans import Plan
 from tickwheel.services.ready import ReadyRing, kinds_of
 

@@ -20,7 +20,7 @@ from tickwheel.ports.clock import Clock
 from tickwheel.ports.store import Store
 from tickwheel.services.attempts import Pool
 from tickwheel.services.claim_batch import ClaimBatch, release_slots
-from tickwheel.services.host_gate import HostGate
+from tickwheel.services.gates.host_gate import HostGate
 from tickwheel.services.ownership.holdings import NOT_HELD, Holdings
 from tickwheel.services.ownership.unresolved import Unserved
 from tickwheel.services.parked import Parked

@@ -22,7 +22,7 @@ from tickwheel.domain.columns import Rows
 from tickwheel.ports.clock import Clock
 from tickwheel.ports.store import TimerStore
 from tickwheel.services.attempts import Pool
-from tickwheel.services.host_gate import HostGate
+from tickwheel.services.gates.host_gate import HostGate
 from tickwheel.services.ownership.groups import Groups
 from tickwheel.services.ownership.unresolved import Unserved
 from tickwheel.services.parked import Parked

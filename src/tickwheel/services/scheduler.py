@@ -34,8 +34,8 @@ from tickwheel.services.claim_preparation import ClaimPreparation
 from tickwheel.services.claims import Claims
 from tickwheel.services.clock_watch import ClockWatch
 from tickwheel.services.completion import Completions
+from tickwheel.services.gates.host_gate import HostGate
 from tickwheel.services.heartbeats import Heartbeats, stop_after_ms
-from tickwheel.services.host_gate import HostGate
 from tickwheel.services.loading import Loading
 from tickwheel.services.ownership.feed import Feed
 from tickwheel.services.ownership.groups import Groups

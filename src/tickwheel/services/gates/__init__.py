@@ -1,0 +1,1 @@
+"""What may be claimed now for which target; the rest waits unclaimed."""
