@@ -127,9 +127,12 @@ OpenRuns = dict[bytes, dict[int, Open]]
 class ClaimDecisions:
     """One batch of claims that are due and ours."""
 
-    def __init__(self, worker: int, now_ms: int, lease_ms: int, open_runs: OpenRuns) -> None:
-        """`worker` stands for this incarnation in rows; `open_runs` is changed."""
+    def __init__(
+        self, worker: int | None, now_ms: int, lease_ms: int | None, open_runs: OpenRuns, *, queued: bool = False
+    ) -> None:
+        """`worker` stands for this incarnation in rows; `open_runs` is changed. `queued`: without both (None)."""
         self._worker, self._now_ms, self._lease_ms = worker, now_ms, lease_ms
+        self._started_as = RunState.CLAIMED if queued else RunState.DISPATCHED
         self.writes = ClaimWrites()
         self._open = open_runs
         self._changed: dict[tuple[bytes, int], Seen] = {}
@@ -206,7 +209,7 @@ class ClaimDecisions:
 
     def _start_first(self, claim: Claim, seen: Seen) -> Claimed:
         attempt, last, counted = _attempt(claim, seen)
-        row = self._new_row(claim, seen, RunState.DISPATCHED)._replace(
+        row = self._new_row(claim, seen, self._started_as)._replace(
             fence=claim.fence,
             attempt=counted,
             last=last,
@@ -254,11 +257,12 @@ class ClaimDecisions:
         self._remember(
             claim,
             seen._replace(last=last, attempt=counted, lease_ms=self._lease_ms),
-            RunState.DISPATCHED,
+            self._started_as,
             run_gen=claim.follow_up,
             run_fence=claim.fence,
         )
-        return Claimed(ClaimVerdict.WON, attempt, seen.lost_count or 0, seen.version, claim.fence, self._lease_ms)
+        lease_ms = self._lease_ms or 0
+        return Claimed(ClaimVerdict.WON, attempt, seen.lost_count or 0, seen.version, claim.fence, lease_ms)
 
     def _plant_next(self, claim: Claim, seen: Seen) -> None:
         if not seen.recurring:

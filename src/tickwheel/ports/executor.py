@@ -12,10 +12,13 @@ import msgspec
 
 from tickwheel.domain.ids import job_id_text, run_id_text
 from tickwheel.domain.job import Target
-from tickwheel.domain.outcome import Outcome
+from tickwheel.domain.outcome import Outcome, ProgressNote
 
 Report: TypeAlias = Callable[[Sequence[int], Sequence[Outcome]], None]
 """Called with slots and outcomes, pairwise, on the loop's thread; never from inside `start` or `cancel`."""
+
+Progress: TypeAlias = Callable[[int, ProgressNote], None]
+"""Called with a slot and what its attempt says of itself, on the loop's thread; the latest counts."""
 
 
 class Work(msgspec.Struct, gc=False):

@@ -41,7 +41,7 @@ Receipt: TypeAlias = str
 
 
 class Delivery(NamedTuple):
-    """What a take gave of one topic: HINT rows (at least one) and the receipt to ack or give back all of them by."""
+    """What a take gave of one topic: HINT rows (at least one) and the receipt to ack or give all of them back."""
 
     topic: "Topic"
     rows: Rows

@@ -23,7 +23,9 @@ import msgspec
 
 from tickwheel.domain.columns import Bools, Ints, Rows
 from tickwheel.domain.job import Job, JobState, Lane, ScheduleType
+from tickwheel.domain.outcome import ProgressNote
 from tickwheel.domain.run import RunState, SkipReason
+from tickwheel.ports.workers import WorkerStore
 
 
 class FirstTimer(msgspec.Struct, frozen=True, gc=False):
@@ -97,6 +99,10 @@ class Run(msgspec.Struct, frozen=True, gc=False):
     http_status: int = 0
     error: str | None = None
     attempts: tuple[AttemptRecord, ...] = ()  # filled by get_run only
+    progress: float | None = None  # of the attempt in flight; with `note` by get_run and in a job's `current`
+    note: str | None = None
+    result: str | None = None  # JSON; filled by get_run only
+    result_dropped: str | None = None  # why there is no result though the handler returned something
 
 
 class JobView(msgspec.Struct, frozen=True, gc=False):
@@ -248,10 +254,16 @@ class WorkDefinition(msgspec.Struct, frozen=True, gc=False):
 
 
 class AttemptNote(msgspec.Struct, frozen=True, gc=False):
-    """The wordy part of an attempt that did not simply succeed; at most 2 KiB each."""
+    """The wordy part of an attempt that did not simply succeed; at most 2 KiB each.
+
+    Or what a successful one returned: `result` is JSON, at most `domain.outcome.RESULT_LIMIT_BYTES`; `dropped`
+    says why it was not kept. Both are written in the transaction that writes SUCCEEDED, or not at all.
+    """
 
     error: str | None
     excerpt: str | None
+    result: str | None = None
+    dropped: str | None = None
 
 
 class Counts(msgspec.Struct, frozen=True, gc=False):
@@ -357,8 +369,11 @@ class Ledger(Protocol):
         """
         ...
 
-    async def renew(self, batch: Rows) -> Bools:
-        """RENEWAL rows; gives a boolean per row: False where the token no longer holds the run."""
+    async def renew(self, batch: Rows, notes: Mapping[int, ProgressNote] | None = None) -> Bools:
+        """RENEWAL rows; gives a boolean per row: False where the token no longer holds the run.
+
+        `notes` by number of the row; each takes the place of the one before. Shown while the attempt is in flight.
+        """
         ...
 
     async def expired(self, now_ms: int, limit: int, shards: Sequence[int] | None = None) -> Sequence[Run]:
@@ -387,7 +402,7 @@ class Ledger(Protocol):
         ...
 
 
-class Store(JobStore, TimerStore, Ledger, Protocol):
+class Store(JobStore, TimerStore, Ledger, WorkerStore, Protocol):
     """All roles of one database."""
 
     async def counts(self) -> Counts: ...

@@ -1,13 +1,13 @@
 """Workers: processes apart from the nodes that fire, which execute runs.
 
-A worker is a *session*: a row in the store with what it can do, renewed every few seconds under an incarnation that
-was never used before. Whoever starts a run under a token writes that incarnation into the run's row (`Ledger.begin`),
-so when the session ends without a word, the runs that it held are known and start elsewhere.
+A worker is a *session*: a row in the store with what it can do, renewed every few seconds under an incarnation
+that was never used before. Whoever starts a run under a token writes that incarnation into the run's row
+(`Ledger.begin`), so when the session ends without a word, the runs that it held are known and start elsewhere.
 
-A session ends in three ways. The worker *leaves* (it has handed everything back). Its silence outlasts the session
-(`SESSION_MS`). Or its process is *proved* to be gone by a connection that broke and did not come back, which is much
-quicker. Whoever was declared dead may still be executing: its results are refused by their tokens once the runs
-have started elsewhere, and its next renewal tells it to begin anew under another incarnation.
+A session ends in three ways. The worker *leaves* (it has handed everything back). Its silence outlasts the
+session (`SESSION_MS`). Or its process is *proved* to be gone by a connection that broke and did not come back,
+which is much quicker. Whoever was declared dead may still be executing: its results are refused by their tokens
+once the runs have started elsewhere, and its next renewal tells it to begin anew under another incarnation.
 
 Every verb raises `StoreUnavailable` (nothing was written) or `OutcomeUnknown` (it may have been; all repeat well).
 """

@@ -14,6 +14,7 @@ import msgspec
 
 from tickwheel.domain.columns import Bools, Ints, Rows
 from tickwheel.domain.errors import OutcomeUnknown, StoreUnavailable
+from tickwheel.domain.outcome import ProgressNote
 from tickwheel.ports.store import (
     AttemptNote,
     ChainPage,
@@ -107,14 +108,17 @@ class FaultyStore:
     async def acquire(self, worker: str) -> Ints:
         return await self._call("acquire", lambda: self._inner.acquire(worker))
 
-    async def claim(self, batch: Rows, now_ms: int, lease_ms: int) -> Rows:
-        return await self._call("claim", lambda: self._inner.claim(batch, now_ms, lease_ms))
+    async def claim(self, batch: Rows, now_ms: int, lease_ms: int, *, queued: bool = False) -> Rows:
+        return await self._call("claim", lambda: self._inner.claim(batch, now_ms, lease_ms, queued=queued))
+
+    async def begin(self, hints: Rows, worker: str, lease_ms: int) -> Rows:
+        return await self._call("begin", lambda: self._inner.begin(hints, worker, lease_ms))
 
     async def complete(self, batch: Rows, notes: Mapping[int, AttemptNote]) -> Completed:
         return await self._call("complete", lambda: self._inner.complete(batch, notes))
 
-    async def renew(self, batch: Rows) -> Bools:
-        return await self._call("renew", lambda: self._inner.renew(batch))
+    async def renew(self, batch: Rows, notes: Mapping[int, ProgressNote] | None = None) -> Bools:
+        return await self._call("renew", lambda: self._inner.renew(batch, notes))
 
     async def expired(self, now_ms: int, limit: int, shards: Sequence[int] | None = None) -> Sequence[Run]:
         return await self._call("expired", lambda: self._inner.expired(now_ms, limit, shards))

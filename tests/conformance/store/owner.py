@@ -90,14 +90,14 @@ class Owner:
             "armed_ms": 0,
         } | fields
 
-    async def claim_rows(self, *claims: dict[str, Any]) -> list[Held]:
+    async def claim_rows(self, *claims: dict[str, Any], queued: bool = False) -> list[Held]:
         """Claim as one batch; each row gets a new token unless it names one."""
         for claim in claims:
             claim["fence"] = claim["fence"] or self.token(claim["job_id"])
         now_ms, rows = self._arena.now_ms, rows_of(CLAIM, *claims)
         if self.reads_definitions:
             note_unchanged(rows, await self._arena.store.load_work(rows["job_id"].tolist()))
-        answers = await self._arena.store.claim(rows, now_ms, now_ms + LEASE_MS)
+        answers = await self._arena.store.claim(rows, now_ms, now_ms + LEASE_MS, queued=queued)
         return [
             Held(
                 claim["job_id"],
@@ -117,6 +117,12 @@ class Owner:
     async def win(self, new: NewJob, timer: FirstTimer | None = None, **fields: Any) -> Held:
         """A claim that has to be won."""
         held = await self.claim(new, timer, **fields)
+        assert held.won, held
+        return held
+
+    async def queue(self, new: NewJob, timer: FirstTimer | None = None, **fields: Any) -> Held:
+        """A claim for a worker elsewhere, which has to be won."""
+        [held] = await self.claim_rows(self.claim_row(new, timer, **fields), queued=True)
         assert held.won, held
         return held
 

@@ -58,10 +58,18 @@ class ClaimTransaction:
     """One batch of claims."""
 
     def __init__(
-        self, tables: Tables, *, worker: str | None, now_ms: int, lease_ms: int, looks: Looks | None = None
+        self,
+        tables: Tables,
+        *,
+        worker: str | None,
+        now_ms: int,
+        lease_ms: int,
+        looks: Looks | None = None,
+        queued: bool = False,
     ) -> None:
         self._tables, self._worker = tables, worker
         self._now_ms, self._lease_ms = now_ms, lease_ms
+        self._queued = queued
         self._looks = looks or LooksNow(tables, worker)
 
     def claim(self, batch: Rows) -> Rows:
@@ -164,17 +172,17 @@ class ClaimTransaction:
     def _win(self, claim: Claim, job: Job, row: LedgerRow) -> Claimed:
         run = row.run
         attempt = run.attempt + 1
-        row.last = attempt >= claim.max_attempts
+        row.last = self._queued or attempt >= claim.max_attempts
         self._tables.put_run(
             row,
             replace(
                 run,
-                state=RunState.DISPATCHED,
+                state=RunState.CLAIMED if self._queued else RunState.DISPATCHED,
                 fence=claim.fence,
                 attempt=run.attempt if row.last else attempt,
-                worker=self._worker,
+                worker=None if self._queued else self._worker,
                 claimed_ms=self._now_ms,
-                lease_ms=self._lease_ms,
+                lease_ms=None if self._queued else self._lease_ms,
                 retry_ms=None,
             ),
         )

@@ -50,6 +50,8 @@ class CompletionTransaction:
         counted = self._settle_attempt(row, end)
         if end.state != RunState.SCHEDULED:
             self._finish(row, end, RunState(end.state), note.error)
+            if row.run.state is RunState.SUCCEEDED:
+                row.result, row.result_dropped = note.result, note.dropped
         elif counted and row.last and end.hands_back(row.run.state, row.last):
             self._finish(row, end, RunState.FAILED, note.error or CAP_REASON)
         else:

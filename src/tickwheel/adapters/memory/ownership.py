@@ -1,6 +1,6 @@
 """Nodes, shards and pairs: who may claim under which epoch, and where the next owner goes on from."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from tickwheel.ports.shards import HeldPair, Pair, ShardState, Snapshot, Taken
@@ -56,10 +56,11 @@ class Ownership:
             node.deposed = True
             node.dead = node.dead or proved_dead
 
-    def acquire_all(self, incarnation: str) -> list[int]:
-        """The only process of this store takes everything; whoever was before is gone."""
+    def acquire_all(self, incarnation: str, workers: Collection[str]) -> list[int]:
+        """The only owner of this store takes everything; whoever owned before is gone, but not the `workers`."""
         for other in self.nodes:
-            self.depose(other, proved_dead=True)
+            if other not in workers:
+                self.depose(other, proved_dead=True)
         self.nodes[incarnation] = Node()
         for shard in self.shards:
             shard.epoch += 1

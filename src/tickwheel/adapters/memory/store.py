@@ -10,16 +10,26 @@ when they are asked for.
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-from msgspec.structs import replace
 
-from tickwheel.adapters.memory import audit, chains, changes, inserts, leases, listings, loading, retention
+from tickwheel.adapters.memory import (
+    audit,
+    chains,
+    changes,
+    inserts,
+    leases,
+    listings,
+    loading,
+    retention,
+    sessions,
+)
 from tickwheel.adapters.memory.claims import ClaimTransaction
 from tickwheel.adapters.memory.completions import CompletionTransaction
 from tickwheel.adapters.memory.ownership import Ownership
 from tickwheel.adapters.memory.tables import Tables
-from tickwheel.adapters.memory.views import attempts_of, job_view
+from tickwheel.adapters.memory.views import full_run, job_view, with_progress
 from tickwheel.domain.columns import Bools, Ints, Rows
 from tickwheel.domain.job import JobState, encode_spec
+from tickwheel.domain.outcome import ProgressNote
 from tickwheel.ports.audit import AuditPiece
 from tickwheel.ports.clock import Clock
 from tickwheel.ports.shards import STORED, Fed, FeedSessionLost, HeldPair, ShardState, Snapshot, Taken
@@ -42,6 +52,7 @@ from tickwheel.ports.store import (
     RunPage,
     WorkDefinition,
 )
+from tickwheel.ports.workers import WorkerNote, WorkerState
 
 
 class MemoryStore:
@@ -74,7 +85,7 @@ class MemoryStore:
 
     async def get_job(self, tenant_id: str, job_id: bytes) -> JobView | None:
         job = changes.find_job(self._tables, tenant_id, job_id)
-        return None if job is None else job_view(self._tables, job)
+        return None if job is None else with_progress(self._tables, job_view(self._tables, job))
 
     async def list_jobs(self, query: JobQuery) -> JobPage:
         return listings.list_jobs(self._tables, query)
@@ -109,19 +120,24 @@ class MemoryStore:
     async def acquire(self, worker: str) -> Ints:
         self._worker = worker
         with self._tables.transaction():
-            return np.array(self._ownership.acquire_all(worker), dtype=np.int64)
+            return np.array(self._ownership.acquire_all(worker, self._tables.sessions), dtype=np.int64)
 
-    async def claim(self, batch: Rows, now_ms: int, lease_ms: int) -> Rows:
+    async def claim(self, batch: Rows, now_ms: int, lease_ms: int, *, queued: bool = False) -> Rows:
         with self._tables.transaction():
-            claims = ClaimTransaction(self._tables, worker=self._worker, now_ms=now_ms, lease_ms=lease_ms)
+            claims = ClaimTransaction(
+                self._tables, worker=self._worker, now_ms=now_ms, lease_ms=lease_ms, queued=queued
+            )
             return claims.claim(batch)
+
+    async def begin(self, hints: Rows, worker: str, lease_ms: int) -> Rows:
+        return leases.begin(self._tables, hints, worker, self._clock.now_ms(), lease_ms)
 
     async def complete(self, batch: Rows, notes: Mapping[int, AttemptNote]) -> Completed:
         with self._tables.transaction():
             return CompletionTransaction(self._tables, now_ms=self._clock.now_ms()).complete(batch, notes)
 
-    async def renew(self, batch: Rows) -> Bools:
-        return leases.renew(self._tables, batch)
+    async def renew(self, batch: Rows, notes: Mapping[int, ProgressNote] | None = None) -> Bools:
+        return leases.renew(self._tables, batch, notes)
 
     async def expired(self, now_ms: int, limit: int, shards: Sequence[int] | None = None) -> Sequence[Run]:
         return leases.expired(self._tables, now_ms, limit, shards)
@@ -134,7 +150,7 @@ class MemoryStore:
         row = self._tables.ledger.get((job_id, scheduled_ms))
         if row is not None:
             mine = row.run.tenant_id == tenant_id
-            return replace(row.run, attempts=attempts_of(row)) if mine else None
+            return full_run(row) if mine else None
         job = changes.find_job(self._tables, tenant_id, job_id)
         return None if job is None else changes.find_run(self._tables, job_view(self._tables, job), scheduled_ms)
 
@@ -187,6 +203,18 @@ class MemoryStore:
             raise FeedSessionLost
         with self._tables.transaction():  # its own id is above any that these snapshots name: B5
             return self._ownership.store_pairs(incarnation, pairs)
+
+    async def enlist_worker(self, incarnation: str, note: WorkerNote) -> None:
+        sessions.enlist(self._tables, incarnation, note, self._clock.now_ms())
+
+    async def renew_worker(self, incarnation: str, note: WorkerNote) -> bool:
+        return sessions.renew(self._tables, incarnation, note, self._clock.now_ms())
+
+    async def end_worker(self, incarnation: str, *, unseen_since_ms: int | None = None) -> bool:
+        return sessions.end(self._tables, incarnation, unseen_since_ms)
+
+    async def workers(self) -> Sequence[WorkerState]:
+        return sessions.states(self._tables)
 
     def lose_session(self) -> None:
         """The connection is gone; the next verb has a new one."""

@@ -14,8 +14,10 @@ from tickwheel.adapters.memory.transactions import Transactions
 from tickwheel.domain.columns import FLAG_LANE_MASK
 from tickwheel.domain.ids import SHARD_COUNT
 from tickwheel.domain.job import Job, JobState, Lane
+from tickwheel.domain.outcome import ProgressNote
 from tickwheel.domain.run import IN_FLIGHT, RunState
 from tickwheel.ports.store import AttemptRecord, FirstTimer, Run
+from tickwheel.ports.workers import WorkerState
 
 RunKey: TypeAlias = tuple[bytes, int]
 """(job_id, scheduled_ms)."""
@@ -41,12 +43,15 @@ class Timer:
 
 @dataclass(slots=True)
 class LedgerRow:
-    """One run. `last` says that the attempt in flight is the last one allowed."""
+    """One run. `last`: its attempt in flight counts from RUNNING on (the last one allowed, all queued ones)."""
 
     run: Run
     last: bool = False
     unstarted_count: int = 0
     attempts: list[AttemptRecord] = field(default_factory=list)
+    beat: ProgressNote | None = None  # what the attempt in flight said last
+    result: str | None = None
+    result_dropped: str | None = None
 
     @property
     def attempt_in_flight(self) -> int:
@@ -87,6 +92,7 @@ class Tables:
         self.in_flight: set[RunKey] = set()
         self.named: dict[tuple[str, str], bytes] = {}
         self.ownership = Ownership(SHARD_COUNT)
+        self.sessions: dict[str, WorkerState] = {}
         self.transactions = Transactions()
         self.timers_by_xid: dict[int, set[TimerKey]] = {}
         self._session_count = 0
@@ -159,6 +165,7 @@ class Tables:
         if run.state in IN_FLIGHT:
             self.in_flight.add(key)
         else:
+            row.beat = None
             self.in_flight.discard(key)
 
     def live_timers(self, job_id: bytes) -> list[TimerKey]:

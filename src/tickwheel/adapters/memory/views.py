@@ -1,11 +1,13 @@
 """Jobs and runs as readers see them."""
 
+from msgspec.structs import replace
+
 from tickwheel.adapters.memory.tables import LedgerRow, Tables
 from tickwheel.domain.job import Job, JobState
 from tickwheel.domain.outcome import OutcomeClass
 from tickwheel.domain.run import IN_FLIGHT, RunState
 from tickwheel.ports.job_views import view_of
-from tickwheel.ports.store import AttemptRecord, FirstTimer, JobView
+from tickwheel.ports.store import AttemptRecord, FirstTimer, JobView, Run
 
 _END_WORDS = {
     RunState.SUCCEEDED: OutcomeClass.SUCCESS.name.lower(),
@@ -18,6 +20,26 @@ def job_view(tables: Tables, job: Job) -> JobView:
     live = tables.live_timers(job.job_id)
     first = FirstTimer(live[0].due_ms, live[0].scheduled_ms, live[0].gen) if live else None
     return view_of(job, first, {at: row.run for at, row in tables.runs_of.get(job.job_id, {}).items()})
+
+
+def full_run(row: LedgerRow) -> Run:
+    """A run as `Ledger.get_run` gives it."""
+    return replace(
+        _with_beat(row), attempts=attempts_of(row), result=row.result, result_dropped=row.result_dropped
+    )
+
+
+def with_progress(tables: Tables, view: JobView) -> JobView:
+    """The view with what the attempt in flight of its current run says of itself."""
+    run = view.current
+    if run is None:
+        return view
+    return replace(view, current=_with_beat(tables.ledger[run.job_id, run.scheduled_ms]))
+
+
+def _with_beat(row: LedgerRow) -> Run:
+    beat = row.beat
+    return row.run if beat is None else replace(row.run, progress=beat.progress, note=beat.note)
 
 
 def job_status(view: JobView) -> str:

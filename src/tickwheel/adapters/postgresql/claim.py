@@ -59,7 +59,7 @@ from tickwheel.domain.columns import (
 )
 from tickwheel.domain.id_columns import shards_of
 from tickwheel.domain.ledger_moves import Claim
-from tickwheel.domain.run import FENCE_SEQUENCE_BITS
+from tickwheel.domain.run import FENCE_SEQUENCE_BITS, RunState
 
 SQL: Final = load_statements("claim")
 _SHARD_BITS: Final = 16
@@ -67,12 +67,26 @@ _NO_RUN: Final = (None, 0, 0, 0, 0, 0, None)
 
 
 class Claimant(NamedTuple):
-    """Who claims, under which clock; `pin_ms` None: the server's. `now_ms` is this process's estimate of it."""
+    """Who claims, under which clock; `pin_ms` None: the server's. `now_ms` is this process's estimate of it.
+
+    `queued`: for workers elsewhere, so without worker and lease (None).
+    """
 
     incarnation: str
     pin_ms: int | None
-    lease_ms: int
+    lease_ms: int | None
     now_ms: int
+    queued: bool = False
+
+    @property
+    def state(self) -> int:
+        """Of the rows that are won."""
+        return int(RunState.CLAIMED if self.queued else RunState.DISPATCHED)
+
+
+def claimant_of(incarnation: str, pin_ms: int | None, lease_ms: int, now_ms: int, *, queued: bool) -> Claimant:
+    """For `Ledger.claim`."""
+    return Claimant(incarnation, pin_ms, None if queued else lease_ms, now_ms, queued)
 
 
 class _Lost(psycopg.errors.SerializationFailure):
@@ -81,6 +95,9 @@ class _Lost(psycopg.errors.SerializationFailure):
 
 def claim(session: Session, claimant: Claimant, batch: Rows) -> Rows:
     """CLAIMED rows for CLAIM rows."""
+    if claimant.queued:
+        batch = batch.copy()
+        batch["max_attempts"] = 1  # whatever the number, it is used up when it begins, like a last one
     answers = empty(CLAIMED, len(batch))
     plain = _is_plain(batch)
     if not plain.all():
@@ -97,11 +114,11 @@ def claim(session: Session, claimant: Claimant, batch: Rows) -> Rows:
         if unchanged.any():
             some = numbers[unchanged]
             won = _start_once(session, claimant, batch[some])
-            _tell_started(answers, some[won], batch, claimant.lease_ms)
+            _tell_started(answers, some[won], batch, claimant.lease_ms or 0)
             left = numbers[~np.isin(numbers, some[won])]
         if len(left):
             won = _start(session, claimant, batch[left])
-            _tell_started(answers, left[won], batch, claimant.lease_ms)
+            _tell_started(answers, left[won], batch, claimant.lease_ms or 0)
             rest[left[~won]] = True
     if rest.any():
         answers[rest] = _claim_carefully(session, claimant, batch[rest])
@@ -169,6 +186,7 @@ def _shared_bindings(claimant: Claimant, batch: Rows, shards: Ints) -> Bindings:
         "me": claimant.incarnation,
         "pin": claimant.pin_ms,
         "lease": claimant.lease_ms,
+        "state": claimant.state,
         "shard": int2s(shards),
         "scheduled": int8s(batch["scheduled_ms"]),
         "id": uuids(batch["job_id"]),
@@ -262,14 +280,22 @@ def _decide(session: Session, claimant: Claimant, batch: Rows, wanted: list[tupl
         claims = [Claim(*values) for values in batch[open_ones].tolist()]
         seen = _observe(session, claims)
         overlapping = {claim.job_id for claim in claims if claim.overlap != OverlapCode.ALLOW}
-        decisions = ClaimDecisions(worker, now_ms, claimant.lease_ms, _read_open(session, overlapping))
+        starter = None if claimant.queued else worker
+        open_runs = _read_open(session, overlapping)
+        decisions = ClaimDecisions(starter, now_ms, claimant.lease_ms, open_runs, queued=claimant.queued)
         for number, answer in zip(open_ones, decisions.decide(claims, seen), strict=True):
             answers[number] = answer
         writes = decisions.writes
         wanted.extend(("runs", row.scheduled_ms) for row in writes.rows)
         wanted.extend(("timers", max(row.due_ms, now_ms)) for row in writes.timers)
         wanted.extend(("timers", max(row.due_ms, now_ms)) for row in writes.leaves)
-        shared = {"me": worker, "now": now_ms, "lease": claimant.lease_ms, "pin": claimant.pin_ms}
+        shared = {
+            "me": starter,
+            "state": claimant.state,
+            "now": now_ms,
+            "lease": claimant.lease_ms,
+            "pin": claimant.pin_ms,
+        }
         _write(session, writes, {claim.job_id: claim.flags for claim in claims}, shared)
     return answers
 

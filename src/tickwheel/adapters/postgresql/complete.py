@@ -12,8 +12,16 @@ from typing import Any, Final
 
 import numpy as np
 
-from tickwheel.adapters.postgresql.arrays import int2s, int4s, int8s, uuids
-from tickwheel.adapters.postgresql.batches import Bindings, bounds, decided, home_of, in_key_order, run_keys
+from tickwheel.adapters.postgresql.arrays import int2s, int4s, int8s, texts, uuids
+from tickwheel.adapters.postgresql.batches import (
+    Bindings,
+    bounds,
+    decided,
+    home_of,
+    in_key_order,
+    run_keys,
+    storable,
+)
 from tickwheel.adapters.postgresql.leaves import with_leaves
 from tickwheel.adapters.postgresql.session import Session
 from tickwheel.adapters.postgresql.statements import in_leaves, load_statements
@@ -25,12 +33,14 @@ from tickwheel.domain.completion_decisions import (
     CompletionWrites,
     End,
     Record,
+    Result,
     Row,
     WaitAgain,
+    Words,
 )
 from tickwheel.domain.id_columns import shards_of
 from tickwheel.domain.ledger_moves import LONG_MS, Completion
-from tickwheel.domain.outcome import OutcomeClass
+from tickwheel.domain.outcome import OutcomeClass, ProgressNote
 from tickwheel.domain.run import RunState
 from tickwheel.ports.store import AttemptNote, Completed
 
@@ -126,20 +136,29 @@ def renewal_bindings(batch: Rows) -> Bindings:
     }
 
 
-def renew(session: Session, batch: Rows) -> Bools:
-    """See `Ledger.renew`."""
+def renew(session: Session, batch: Rows, notes: Mapping[int, ProgressNote] | None = None) -> Bools:
+    """See `Ledger.renew`. What attempts say of themselves is written after it: losing it loses nothing."""
     held: Bools = np.zeros(len(batch), dtype=np.bool_)
     if len(batch):
         order = in_key_order(batch)
         held[order] = _guarded(session, SQL["renew"], renewal_bindings(batch[order]))
+        said = [number for number in order.tolist() if held[number] and notes and number in notes]
+        if notes and said:
+            _note_progress(session, batch[said], [notes[number] for number in said])
     return held
+
+
+def _note_progress(session: Session, batch: Rows, notes: Sequence[ProgressNote]) -> None:
+    progress = [None if note.progress is None else str(note.progress) for note in notes]
+    words = {"progress": texts(progress), "note": texts([storable(note.note) for note in notes])}
+    session.run(SQL["note_progress"], {**_key_bindings(batch), **words})
 
 
 def _complete_carefully(
     session: Session, batch: Rows, notes: Mapping[int, AttemptNote], pin_ms: int | None
 ) -> Completed:
     ends = [Completion(*values) for values in batch.tolist()]
-    words = {number: (note.error, note.excerpt) for number, note in notes.items()}
+    words = {n: Words(note.error, note.excerpt, note.result, note.dropped) for n, note in notes.items()}
     wanted: dict[str, list[int]] = {}
 
     def decide() -> Completed:
@@ -150,6 +169,7 @@ def _complete_carefully(
             writes = decisions.writes
             wanted["timers"] = [max(wait.due_ms, now_ms) for wait in writes.waits]
             wanted["attempts"] = [record.scheduled_ms for record in writes.records]
+            wanted["results"] = [result.scheduled_ms for result in writes.results]
             _write(session, writes, decisions.follow_ups, pin_ms)
             return Completed(applied, decisions.follow_ups)
 
@@ -170,6 +190,7 @@ def _write(session: Session, writes: CompletionWrites, follow_ups: Rows, pin_ms:
     _run(session, "end_runs", writes.ends, End._fields)
     _run(session, "bury", writes.burials, Burial._fields)
     _run(session, "wait_again", writes.waits, WaitAgain._fields)
+    _run(session, "record_results", writes.results, Result._fields)
     _run(session, "drop_leases", ended, ("job_id", "scheduled_ms"))
     if writes.waits:
         lanes = {(row[1], row[2]): row[4] for row in follow_ups.tolist()}

@@ -38,7 +38,8 @@ class Table(NamedTuple):
 RUNS: Final = Table("runs", "scheduled_ms", ("shard", "scheduled_ms", "job_id"), SQL["runs_to_keep"])
 ATTEMPTS: Final = Table("attempts", "scheduled_ms", (*RUNS.key, "fence"), SQL["attempts_to_keep"])
 JOBS: Final = Table("jobs", "home", ("home", "job_id"), SQL["jobs_to_keep"])
-BY_NAME: Final = {table.name: table for table in (RUNS, ATTEMPTS, JOBS)}
+RESULTS: Final = Table("results", "scheduled_ms", RUNS.key, SQL["attempts_to_keep"])
+BY_NAME: Final = {table.name: table for table in (RUNS, ATTEMPTS, RESULTS, JOBS)}
 
 
 class Piece(NamedTuple):

@@ -8,7 +8,8 @@ a pair, in a restored copy) would find no row and fire once more; so timers alwa
 Rows that fail (4) are kept in a leaf of their own if they are few; with many of them the leaf is a *straggler*: it
 stays, is looked at again after an hour, and is reported by `list_stragglers`.
 
-Attempts follow their runs, definitions follow both. History is written from the pieces that were taken out.
+Attempts and results follow their runs, definitions follow both. History (without results) is written from the
+pieces that were taken out.
 """
 
 from collections.abc import Sequence
@@ -20,6 +21,7 @@ from tickwheel.adapters.postgresql.detaching import (
     ATTEMPTS,
     JOBS,
     KEPT_ROWS,
+    RESULTS,
     RUNS,
     SQL,
     Moved,
@@ -83,14 +85,15 @@ class LedgerRetention:
             return True
         [(_, sealed_runs_ms, _)] = session.rows(SQL["sealed"])
         runs = list_leaves(session.connection, "runs")
-        attempts = [
-            leaf
-            for leaf in list_leaves(session.connection, "attempts")
-            if leaf.end <= min(cutoff_ms, sealed_runs_ms)
-        ]
-        whole = [leaf for leaf in attempts if not any(_overlap(leaf, other) for other in runs)]
-        if self._first_that_goes(session, ATTEMPTS, whole, now_ms, cutoff_ms, can_thin=False):
-            return True
+        for table in (ATTEMPTS, RESULTS):
+            past = [
+                leaf
+                for leaf in list_leaves(session.connection, table.name)
+                if leaf.end <= min(cutoff_ms, sealed_runs_ms)
+            ]
+            whole = [leaf for leaf in past if not any(_overlap(leaf, other) for other in runs)]
+            if self._first_that_goes(session, table, whole, now_ms, cutoff_ms, can_thin=False):
+                return True
         homes = [
             leaf
             for leaf in list_leaves(session.connection, "jobs")

@@ -1,9 +1,9 @@
 """Makes the leaves of the partitioned tables.
 
-`timers`, `runs` and `attempts` are cut by instant, `jobs` by home (the due day that is written into a job's id; 0
-for recurring and far ones). What is near, up to 62 days ahead, gets leaves of `meta.leaf_ms` (a day, unless set
-otherwise before the first leaf is made); what is further gets a leaf per month. A leaf is named by its bounds:
-`timers_20261201_20261202`, `runs_20270301_20270401`, with hours where they are not midnight
+`timers`, `runs`, `attempts` and `results` are cut by instant, `jobs` by home (the due day that is written into a
+job's id; 0 for recurring and far ones). What is near, up to 62 days ahead, gets leaves of `meta.leaf_ms` (a day,
+unless set otherwise before the first leaf is made); what is further gets a leaf per month. A leaf is named by its
+bounds: `timers_20261201_20261202`, `runs_20270301_20270401`, with hours where they are not midnight
 (`timers_20261201t06_20261201t12`), so no two leaves ever want one name. The home 0 of jobs is `jobs_recurring`.
 
 Leaves are made ahead of time (`maintain`), or when a row finds none. A leaf fills the gap that it is asked for:
@@ -43,9 +43,10 @@ _SEALED: Final = {
     "timers": "sealed_timers_ms",
     "runs": "sealed_runs_ms",
     "attempts": "sealed_runs_ms",
+    "results": "sealed_runs_ms",
     "jobs": "sealed_home",
 }
-_STORAGE: Final = {"timers": "", "runs": " WITH (fillfactor = 45)", "attempts": "", "jobs": ""}
+_STORAGE: Final = {"timers": "", "runs": " WITH (fillfactor = 45)", "attempts": "", "results": "", "jobs": ""}
 _BOUNDS: Final = compile_pattern(r"FROM \('?(-?\d+)'?\) TO \('?(-?\d+)'?\)")
 
 Connection = psycopg.Connection[Any]

@@ -10,6 +10,7 @@ from tickwheel.adapters.postgresql.records import FirstKey, job_keys, read_job, 
 from tickwheel.adapters.postgresql.session import Session
 from tickwheel.adapters.postgresql.views import SQL, find_views, first_timers, snapshot
 from tickwheel.domain.ids import shard_of
+from tickwheel.domain.run import RunState
 from tickwheel.ports.cursors import read_cursor, write_cursor
 from tickwheel.ports.job_views import live_run
 from tickwheel.ports.run_views import attempts_of
@@ -41,7 +42,8 @@ def get_run(session: Session, tenant_id: str, job_id: bytes, scheduled_ms: int) 
         key = (job_id, scheduled_ms)
         run = views.find_runs(session, [key], {job_id: tenant_id}).get(key)
         if run is not None:
-            return replace(run, attempts=_attempts(session, run))
+            run = views.with_progress(session, run)
+            return replace(run, attempts=_attempts(session, run), **_result(session, run))
         live = live_run(found[0].view)
         return live if live is not None and live.scheduled_ms == scheduled_ms else None
 
@@ -91,3 +93,10 @@ def _attempts(session: Session, run: Run) -> tuple[AttemptRecord, ...]:
     }
     rows = session.rows(SQL["attempts"], key)
     return attempts_of(run, rows, lambda: bool(session.rows(SQL["attempt_in_flight"], key)[0][0]))
+
+
+def _result(session: Session, run: Run) -> dict[str, str | None]:
+    if run.state is not RunState.SUCCEEDED:
+        return {}
+    rows = session.rows(SQL["result"], views.run_key(run))
+    return {"result": rows[0][0], "result_dropped": rows[0][1]} if rows else {}

@@ -35,6 +35,7 @@ from tickwheel.adapters.postgresql import (
     lists,
     load,
     runs,
+    sessions,
     shard_rows,
     views,
 )
@@ -59,6 +60,7 @@ from tickwheel.adapters.postgresql.upkeep import Upkeep
 from tickwheel.domain.columns import CLAIMED, TIMER, Bools, Ints, Rows, empty
 from tickwheel.domain.errors import ConfigError, FieldProblem
 from tickwheel.domain.ids import SHARD_COUNT
+from tickwheel.domain.outcome import ProgressNote
 from tickwheel.ports.audit import AuditPiece
 from tickwheel.ports.clock import Clock
 from tickwheel.ports.shards import Fed, HeldPair, ShardState, Snapshot, Taken
@@ -81,6 +83,7 @@ from tickwheel.ports.store import (
     RunPage,
     WorkDefinition,
 )
+from tickwheel.ports.workers import WorkerNote, WorkerState
 
 WRITERS = 3
 GATHERED_BELOW = 128
@@ -216,20 +219,43 @@ class PostgresqlStore:
         self._incarnation = worker
         return epochs
 
-    async def claim(self, batch: Rows, now_ms: int, lease_ms: int) -> Rows:
+    async def claim(self, batch: Rows, now_ms: int, lease_ms: int, *, queued: bool = False) -> Rows:
         """`now_ms` is not looked at: the server's clock decides what is due (D6)."""
         if not len(batch):
             return empty(CLAIMED)
-        claimant = claim.Claimant(self._incarnation, self._pin_ms(), lease_ms, self._now_ms())
+        claimant = claim.claimant_of(self._incarnation, self._pin_ms(), lease_ms, self._now_ms(), queued=queued)
         return await self._claims.submit(lambda session: claim.claim(session, claimant, batch), writes=True)
+
+    async def begin(self, hints: Rows, worker: str, lease_ms: int) -> Rows:
+        return await self._completions.submit(
+            lambda session: sessions.begin(session, hints, worker, lease_ms, self._pin_ms()), writes=True
+        )
+
+    async def enlist_worker(self, incarnation: str, note: WorkerNote) -> None:
+        await self._ownership.submit(
+            lambda session: sessions.enlist(session, incarnation, note, self._pin_ms()), writes=True
+        )
+
+    async def renew_worker(self, incarnation: str, note: WorkerNote) -> bool:
+        return await self._ownership.submit(
+            lambda session: sessions.renew(session, incarnation, note, self._pin_ms()), writes=True
+        )
+
+    async def end_worker(self, incarnation: str, *, unseen_since_ms: int | None = None) -> bool:
+        return await self._ownership.submit(
+            lambda session: sessions.end(session, incarnation, unseen_since_ms), writes=True
+        )
+
+    async def workers(self) -> Sequence[WorkerState]:
+        return await self._ownership.submit(sessions.states)
 
     async def complete(self, batch: Rows, notes: Mapping[int, AttemptNote]) -> Completed:
         return await self._completions.submit(
             lambda session: complete.complete(session, batch, notes, self._pin_ms(), self._now_ms()), writes=True
         )
 
-    async def renew(self, batch: Rows) -> Bools:
-        return await self._completions.submit(lambda session: complete.renew(session, batch), writes=True)
+    async def renew(self, batch: Rows, notes: Mapping[int, ProgressNote] | None = None) -> Bools:
+        return await self._completions.submit(lambda session: complete.renew(session, batch, notes), writes=True)
 
     async def expired(self, now_ms: int, limit: int, shards: Sequence[int] | None = None) -> Sequence[Run]:
         """Of attempts that were renewed; the others are met by the claims of their timers."""

@@ -14,6 +14,7 @@ import psycopg
 from tickwheel.adapters.postgresql.definitions_retention import DefinitionsRetention, free_piece
 from tickwheel.adapters.postgresql.detaching import (
     JOBS,
+    RESULTS,
     SQL,
     Piece,
     adopt,
@@ -140,7 +141,7 @@ class Upkeep:
         row_count: int = session.rows(b"SELECT count(*) FROM %s" % name_of(piece.name))[0][0]
         if piece.table is JOBS:
             free_piece(session, piece.name)
-        elif self._history is not None and row_count:
+        elif self._history is not None and row_count and piece.table is not RESULTS:
             _export(session, self._history, piece.name)
         with session.transaction():
             session.run(b"DROP TABLE %s" % name_of(piece.name))

@@ -11,7 +11,9 @@ neither.)
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
+
+from msgspec.structs import replace
 
 from tickwheel.adapters.postgresql.arrays import int2s, int4s, int8s, uuids_of
 from tickwheel.adapters.postgresql.records import (
@@ -28,7 +30,7 @@ from tickwheel.adapters.postgresql.records import (
 from tickwheel.adapters.postgresql.session import Session
 from tickwheel.domain.ids import shard_of
 from tickwheel.domain.job import Job, JobState
-from tickwheel.domain.run import TERMINAL
+from tickwheel.domain.run import IN_FLIGHT, TERMINAL
 from tickwheel.ports.job_views import view_of
 from tickwheel.ports.store import FirstTimer, JobView, Run
 
@@ -80,7 +82,22 @@ def get_job(session: Session, tenant_id: str, job_id: bytes) -> JobView | None:
     if not found:
         return None
     view = found[0].view
-    return view if view.job.tenant_id == tenant_id and view.job.state is not JobState.DELETED else None
+    if view.job.tenant_id != tenant_id or view.job.state is JobState.DELETED:
+        return None
+    return view if view.current is None else replace(view, current=with_progress(session, view.current))
+
+
+def with_progress(session: Session, run: Run) -> Run:
+    """The run with what its attempt in flight says of itself; only one that was renewed has said anything."""
+    if run.state not in IN_FLIGHT or run.beat_ms is None:
+        return run
+    rows = session.rows(SQL["progress"], {**run_key(run), "fence": run.fence})
+    return replace(run, progress=rows[0][0], note=rows[0][1]) if rows else run
+
+
+def run_key(run: Run) -> dict[str, Any]:
+    """The key of a run, as the bindings of a statement."""
+    return {"shard": shard_of(run.job_id), "scheduled_ms": run.scheduled_ms, "job_id": uuid_of(run.job_id)}
 
 
 def find_views(session: Session, job_ids: Sequence[bytes]) -> list[Found]:

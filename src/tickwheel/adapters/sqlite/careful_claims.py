@@ -1,7 +1,7 @@
 """Reads what the decisions about claims need, and writes what comes out, one statement per kind."""
 
 from collections.abc import Iterable, Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import apsw
 
@@ -11,20 +11,31 @@ from tickwheel.adapters.sqlite.statements import load_statements
 from tickwheel.domain.claim_decisions import ClaimDecisions, ClaimWrites, Open, OpenRuns, Seen
 from tickwheel.domain.columns import CLAIMED, OverlapCode, Rows, empty
 from tickwheel.domain.ledger_moves import Claim
+from tickwheel.domain.run import RunState
 
 SQL: Final = load_statements("claim")
 
 
-def claim_carefully(session: Session, worker: int, batch: Rows, now_ms: int, lease_ms: int) -> Rows:
-    """CLAIMED rows for CLAIM rows that are due and ours, decided row by row."""
+class Start(NamedTuple):
+    """How won rows start: at once, as this worker's under a lease, or queued for a worker elsewhere."""
+
+    state: int
+    worker: int | None
+    lease_ms: int | None
+    now_ms: int
+
+
+def claim_carefully(session: Session, worker: int, start: Start, batch: Rows) -> Rows:
+    """CLAIMED rows for CLAIM rows that are due and ours, decided row by row; `worker` is this process."""
     claims = [Claim(*values) for values in batch.tolist()]
     seen = _observe(session, worker, claims)
     open_runs = _read_open(session, {c.job_id for c in claims if c.overlap != OverlapCode.ALLOW})
-    decisions = ClaimDecisions(worker, now_ms, lease_ms, open_runs)
+    queued = start.state == RunState.CLAIMED
+    decisions = ClaimDecisions(start.worker, start.now_ms, start.lease_ms, open_runs, queued=queued)
     answers = empty(CLAIMED, len(claims))
     for number, answer in enumerate(decisions.decide(claims, seen)):
         answers[number] = answer
-    _write(session, decisions.writes, worker=worker, now_ms=now_ms, lease_ms=lease_ms)
+    _write(session, decisions.writes, **start._asdict())
     return answers
 
 

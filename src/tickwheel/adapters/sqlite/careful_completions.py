@@ -7,7 +7,7 @@ from tickwheel.adapters.sqlite.codec import pack_ids, pack_rows
 from tickwheel.adapters.sqlite.connection import Session
 from tickwheel.adapters.sqlite.statements import load_statements
 from tickwheel.domain.columns import Rows
-from tickwheel.domain.completion_decisions import CompletionDecisions, CompletionWrites, Row
+from tickwheel.domain.completion_decisions import CompletionDecisions, CompletionWrites, Row, Words
 from tickwheel.domain.ledger_moves import Completion
 from tickwheel.ports.store import AttemptNote, Completed
 
@@ -20,7 +20,7 @@ def complete_carefully(
     """Apply what the tokens allow, decided row by row. Every worker but `worker` is gone."""
     ends = [Completion(*values) for values in batch.tolist()]
     decisions = CompletionDecisions(now_ms)
-    words = {number: (note.error, note.excerpt) for number, note in notes.items()}
+    words = {n: Words(note.error, note.excerpt, note.result, note.dropped) for n, note in notes.items()}
     applied = decisions.decide(ends, _observe(session, worker, ends), words)
     _write(session, decisions.writes)
     return Completed(applied, decisions.follow_ups)
@@ -40,6 +40,7 @@ def _write(session: Session, writes: CompletionWrites) -> None:
         ("end_runs", writes.ends),
         ("bury", writes.burials),
         ("wait_again", writes.waits),
+        ("record_results", writes.results),
     ]
     for statement, rows in batches:
         if rows:

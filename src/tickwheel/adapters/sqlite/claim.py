@@ -14,7 +14,7 @@ from typing import Final
 import apsw
 import numpy as np
 
-from tickwheel.adapters.sqlite.careful_claims import claim_carefully
+from tickwheel.adapters.sqlite.careful_claims import Start, claim_carefully
 from tickwheel.adapters.sqlite.codec import pack_columns, pack_id_column
 from tickwheel.adapters.sqlite.connection import Session
 from tickwheel.adapters.sqlite.ownership import Ownership
@@ -30,6 +30,7 @@ from tickwheel.domain.columns import (
     Rows,
     empty,
 )
+from tickwheel.domain.run import RunState
 
 SQL: Final = load_statements("claim")
 
@@ -38,10 +39,28 @@ _FIRST: Final = np.dtype([("job_id", "V16"), *((n, "<i8") for n in _FIRST_COLUMN
 _TIMER: Final = np.dtype([("job_id", "V16"), *((n, "<i8") for n in ("due_ms", "scheduled_ms", "gen", "flags"))])
 
 
+def start_of(worker: int, now_ms: int, lease_ms: int, *, queued: bool) -> Start:
+    """`Ledger.claim` with or without `queued`."""
+    if queued:
+        return Start(RunState.CLAIMED, None, None, now_ms)
+    return Start(RunState.DISPATCHED, worker, lease_ms, now_ms)
+
+
 def claim(
-    session: Session, ownership: Ownership, batch: Rows, now_ms: int, lease_ms: int, *, changes: int
+    session: Session,
+    ownership: Ownership,
+    batch: Rows,
+    now_ms: int,
+    lease_ms: int,
+    *,
+    changes: int,
+    queued: bool = False,
 ) -> Rows:
     """CLAIMED rows for CLAIM rows; `changes` is the count now."""
+    start = start_of(ownership.worker, now_ms, lease_ms, queued=queued)
+    if queued:
+        batch = batch.copy()
+        batch["max_attempts"] = 1  # whatever the number, it is used up when it begins, like a last one
     answers = empty(CLAIMED, len(batch))
     held = ownership.holds(batch)
     due = held & (batch["due_ms"] <= now_ms)
@@ -52,12 +71,12 @@ def claim(
     seen = batch["changes"] == changes
     for statement, which in (("claim_seen", plain & seen), ("claim_first", plain & ~seen)):
         if which.any():
-            if _start_plain(session, statement, ownership.worker, batch[which], now_ms, lease_ms):
-                _tell_started(answers, which, batch, lease_ms)
+            if _start_plain(session, statement, start, batch[which]):
+                _tell_started(answers, which, batch, start.lease_ms or 0)
             else:
                 rest |= which
     if rest.any():
-        answers[rest] = claim_carefully(session, ownership.worker, batch[rest], now_ms, lease_ms)
+        answers[rest] = claim_carefully(session, ownership.worker, start, batch[rest])
     return answers
 
 
@@ -68,7 +87,7 @@ def _is_plain(batch: Rows) -> Bools:
     return plain
 
 
-def _start_plain(session: Session, statement: str, worker: int, batch: Rows, now_ms: int, lease_ms: int) -> bool:
+def _start_plain(session: Session, statement: str, start: Start, batch: Rows) -> bool:
     """Insert all the rows, or none and give False: some of them met another state."""
     rows = empty(_FIRST, len(batch))
     for name in ("job_id", "scheduled_ms", "due_ms", "gen", "fence"):
@@ -78,9 +97,7 @@ def _start_plain(session: Session, statement: str, worker: int, batch: Rows, now
     bindings = {
         "rows": pack_columns(rows, _FIRST_COLUMNS),
         "ids": pack_id_column(rows),
-        "worker": worker,
-        "now_ms": now_ms,
-        "lease_ms": lease_ms,
+        **start._asdict(),
     }
     try:
         session.run(SQL[statement], bindings)
@@ -88,7 +105,7 @@ def _start_plain(session: Session, statement: str, worker: int, batch: Rows, now
         return False
     recurring = batch[batch["flags"] & FLAG_RECURRING != 0]
     if len(recurring):
-        _plant_next(session, recurring, now_ms)
+        _plant_next(session, recurring, start.now_ms)
     return True
 
 

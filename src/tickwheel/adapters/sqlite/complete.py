@@ -13,12 +13,12 @@ from typing import Final
 import numpy as np
 
 from tickwheel.adapters.sqlite.careful_completions import complete_carefully
-from tickwheel.adapters.sqlite.codec import pack_columns, pack_id_column
+from tickwheel.adapters.sqlite.codec import pack_columns, pack_id_column, pack_rows
 from tickwheel.adapters.sqlite.connection import Session
 from tickwheel.adapters.sqlite.statements import load_statements
 from tickwheel.domain.columns import TIMER, Bools, CompletionCause, Rows, empty
 from tickwheel.domain.ledger_moves import LONG_MS
-from tickwheel.domain.outcome import OutcomeClass
+from tickwheel.domain.outcome import OutcomeClass, ProgressNote
 from tickwheel.domain.run import RunState
 from tickwheel.ports.store import AttemptNote, Completed
 
@@ -62,8 +62,10 @@ def _succeed(session: Session, batch: Rows, now_ms: int) -> bool:
     return session.run(SQL["succeed"], bindings) == len(batch)
 
 
-def renew(session: Session, batch: Rows) -> Bools:
+def renew(session: Session, batch: Rows, notes: Mapping[int, ProgressNote] | None = None) -> Bools:
     """See `Ledger.renew`."""
+    if notes:
+        _note_progress(session, batch, notes)
     columns = ["scheduled_ms", "fence", "started_ms", "lease_ms", "beat_ms", "mark_running"]
     bindings = {"rows": pack_columns(batch, columns), "ids": pack_id_column(batch)}
     held: Bools = np.ones(len(batch), dtype=np.bool_)
@@ -73,3 +75,11 @@ def renew(session: Session, batch: Rows) -> Bools:
         rows = {"rows": pack_columns(batch, ["scheduled_ms", "fence"]), "ids": bindings["ids"]}
         held[session.table(SQL["held"], rows)] = True
     return held
+
+
+def _note_progress(session: Session, batch: Rows, notes: Mapping[int, ProgressNote]) -> None:
+    numbers = list(notes)
+    keys = zip(batch["scheduled_ms"][numbers].tolist(), batch["fence"][numbers].tolist(), strict=True)
+    said = (notes[number] for number in numbers)
+    rows = pack_rows([(*key, note.progress, note.note) for key, note in zip(keys, said, strict=True)])
+    session.run(SQL["note_progress"], {"rows": rows, "ids": pack_id_column(batch[numbers])})

@@ -8,7 +8,8 @@ from msgspec.structs import replace
 from tickwheel.adapters.sqlite.codec import pack_rows, read_run
 from tickwheel.adapters.sqlite.connection import Session
 from tickwheel.adapters.sqlite.statements import load_statements
-from tickwheel.adapters.sqlite.views import find_job, read_views
+from tickwheel.adapters.sqlite.views import find_job, read_views, with_progress
+from tickwheel.domain.run import RunState
 from tickwheel.ports.cursors import read_cursor, write_cursor
 from tickwheel.ports.job_views import live_run
 from tickwheel.ports.run_views import attempts_of
@@ -27,7 +28,7 @@ def get_run(session: Session, tenant_id: str, job_id: bytes, scheduled_ms: int) 
     """See `Ledger.get_run`."""
     run = find_row(session, tenant_id, job_id, scheduled_ms)
     if run is not None:
-        return replace(run, attempts=_attempts(session, run))
+        return replace(with_progress(session, run), attempts=_attempts(session, run), **_result(session, run))
     if not find_job(session, tenant_id, job_id):
         return None
     live = live_run(read_views(session, [job_id])[0])
@@ -72,3 +73,10 @@ def _attempts(session: Session, run: Run) -> tuple[AttemptRecord, ...]:
     key = {"scheduled_ms": run.scheduled_ms, "job_id": run.job_id}
     rows = session.table(SQL["attempts"], key)
     return attempts_of(run, rows, lambda: bool(session.value(SQL["attempt_in_flight"], key)))
+
+
+def _result(session: Session, run: Run) -> dict[str, str | None]:
+    if run.state is not RunState.SUCCEEDED:
+        return {}
+    rows = session.table(SQL["result"], {"scheduled_ms": run.scheduled_ms, "job_id": run.job_id})
+    return {"result": rows[0][0], "result_dropped": rows[0][1]} if rows else {}

@@ -14,7 +14,19 @@ from typing import TypeVar
 
 import apsw
 
-from tickwheel.adapters.sqlite import audit, changes, claim, complete, dead, insert, lists, load, runs, views
+from tickwheel.adapters.sqlite import (
+    audit,
+    changes,
+    claim,
+    complete,
+    dead,
+    insert,
+    lists,
+    load,
+    runs,
+    sessions,
+    views,
+)
 from tickwheel.adapters.sqlite.change_count import ChangeCount
 from tickwheel.adapters.sqlite.connection import DATABASE_NAME, Session, open_writer
 from tickwheel.adapters.sqlite.errors import translate
@@ -25,6 +37,7 @@ from tickwheel.adapters.sqlite.readers import Reader
 from tickwheel.adapters.sqlite.sweep import Sweeper
 from tickwheel.adapters.sqlite.writer import Writer
 from tickwheel.domain.columns import CLAIMED, TIMER, Bools, Ints, Rows, empty
+from tickwheel.domain.outcome import ProgressNote
 from tickwheel.ports.audit import AuditPiece
 from tickwheel.ports.clock import Clock
 from tickwheel.ports.store import (
@@ -46,6 +59,7 @@ from tickwheel.ports.store import (
     RunPage,
     WorkDefinition,
 )
+from tickwheel.ports.workers import WorkerNote, WorkerState
 
 T = TypeVar("T")
 
@@ -148,14 +162,19 @@ class SqliteStore:
         self._ownership.adopt(number, epochs)
         return epochs.copy()
 
-    async def claim(self, batch: Rows, now_ms: int, lease_ms: int) -> Rows:
+    async def claim(self, batch: Rows, now_ms: int, lease_ms: int, *, queued: bool = False) -> Rows:
         if not len(batch):
             return empty(CLAIMED)
         return await self._writer.submit(
             lambda session: claim.claim(
-                session, self._ownership, batch, now_ms, lease_ms, changes=self._changes.value
+                session, self._ownership, batch, now_ms, lease_ms, changes=self._changes.value, queued=queued
             ),
             len(batch),
+        )
+
+    async def begin(self, hints: Rows, worker: str, lease_ms: int) -> Rows:
+        return await self._writer.submit(
+            lambda session: sessions.begin(session, hints, worker, self._clock.now_ms(), lease_ms), len(hints)
         )
 
     async def complete(self, batch: Rows, notes: Mapping[int, AttemptNote]) -> Completed:
@@ -164,8 +183,8 @@ class SqliteStore:
             len(batch),
         )
 
-    async def renew(self, batch: Rows) -> Bools:
-        return await self._writer.submit(lambda session: complete.renew(session, batch), len(batch))
+    async def renew(self, batch: Rows, notes: Mapping[int, ProgressNote] | None = None) -> Bools:
+        return await self._writer.submit(lambda session: complete.renew(session, batch, notes), len(batch))
 
     async def expired(self, now_ms: int, limit: int, shards: Sequence[int] | None = None) -> Sequence[Run]:
         """`shards` is not looked at: the one process of this store holds them all."""
@@ -192,6 +211,22 @@ class SqliteStore:
 
     async def drop_dead(self, tenant_id: str, job_id: bytes, scheduled_ms: int) -> bool:
         return await self._writer.submit(lambda session: dead.drop_dead(session, tenant_id, job_id, scheduled_ms))
+
+    async def enlist_worker(self, incarnation: str, note: WorkerNote) -> None:
+        await self._writer.submit(
+            lambda session: sessions.enlist(session, incarnation, note, self._clock.now_ms())
+        )
+
+    async def renew_worker(self, incarnation: str, note: WorkerNote) -> bool:
+        return await self._writer.submit(
+            lambda session: sessions.renew(session, incarnation, note, self._clock.now_ms())
+        )
+
+    async def end_worker(self, incarnation: str, *, unseen_since_ms: int | None = None) -> bool:
+        return await self._writer.submit(lambda session: sessions.end(session, incarnation, unseen_since_ms))
+
+    async def workers(self) -> Sequence[WorkerState]:
+        return await self._owner_reader.read(sessions.states)
 
     async def counts(self) -> Counts:
         return await self._reader.read(dead.read_counts)

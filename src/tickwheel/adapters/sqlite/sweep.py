@@ -80,6 +80,7 @@ def _delete_runs(session: Session, keys: Sequence[tuple[int, bytes]]) -> None:
     bindings = {"rows": rows, "ids": pack_ids(job_id for _, job_id in keys)}
     session.run(SQL["delete_runs"], bindings)
     session.run(SQL["delete_attempts"], bindings)
+    session.run(SQL["delete_results"], bindings)
 
 
 def _delete_jobs(session: Session, job_ids: Sequence[bytes]) -> int:

@@ -4,10 +4,12 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 import apsw
+from msgspec.structs import replace
 
 from tickwheel.adapters.sqlite.codec import read_job, read_run
 from tickwheel.adapters.sqlite.connection import Session
 from tickwheel.adapters.sqlite.statements import load_statements
+from tickwheel.domain.run import IN_FLIGHT
 from tickwheel.ports.job_views import view_of
 from tickwheel.ports.store import FirstTimer, JobView, Run
 
@@ -29,7 +31,19 @@ def find_job(session: Session, tenant_id: str, job_id: bytes) -> bool:
 
 def get_job(session: Session, tenant_id: str, job_id: bytes) -> JobView | None:
     """See `JobStore.get_job`."""
-    return read_views(session, [job_id])[0] if find_job(session, tenant_id, job_id) else None
+    if not find_job(session, tenant_id, job_id):
+        return None
+    view = read_views(session, [job_id])[0]
+    return view if view.current is None else replace(view, current=with_progress(session, view.current))
+
+
+def with_progress(session: Session, run: Run) -> Run:
+    """The run with what its attempt in flight says of itself."""
+    if run.state not in IN_FLIGHT:
+        return run
+    key = {"scheduled_ms": run.scheduled_ms, "job_id": run.job_id, "fence": run.fence}
+    rows = session.table(SQL["progress"], key)
+    return replace(run, progress=rows[0][0], note=rows[0][1]) if rows else run
 
 
 def find_named(session: Session, tenant_id: str, name: str) -> bytes | None:

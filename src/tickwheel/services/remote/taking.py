@@ -1,12 +1,12 @@
 """Takes queued runs for a worker and begins them: hints from the queue become attempts that may start.
 
-The order is what keeps each run single (F1) and none forgotten: take the hints, *begin* them in the ledger under the
-worker's name, and only then ack the packs. Whoever dies before the begin leaves hints that become visible again;
-whoever dies after it leaves runs whose worker is on record. Hints that begin nothing (stale, somebody else's,
-cancelled meanwhile) are acked away all the same: the ledger knows better than they do.
+The order is what keeps each run single (F1) and none forgotten: take the hints, *begin* them in the ledger under
+the worker's name, and only then ack the packs. Whoever dies before the begin leaves hints that become visible
+again; whoever dies after it leaves runs whose worker is on record. Hints that begin nothing (stale, somebody
+else's, cancelled meanwhile) are acked away all the same: the ledger knows better than they do.
 
-Example: two workers hold the same hint, because the owner published it twice. Both begin; one finds the row CLAIMED
-and gets the attempt, the other finds it RUNNING, drops the hint, and nobody calls the handler twice.
+Example: two workers hold the same hint, because the owner published it twice. Both begin; one finds the row
+CLAIMED and gets the attempt, the other finds it RUNNING, drops the hint, and nobody calls the handler twice.
 """
 
 from collections.abc import Sequence
@@ -71,13 +71,13 @@ class Taking:
     async def take(self, worker: str, topics: Sequence[Topic], limit: int) -> Taken:
         """Begin at most `limit` runs of these topics, in their order, as the worker of that incarnation.
 
-        Raises `ConnectionError` (the queue can't be reached) and `StoreUnavailable`; what was begun is never lost by
-        it: if it is not known whether something began, that is found out first, for as long as it may take.
+        Raises `ConnectionError` (the queue can't be reached) and `StoreUnavailable`. If it is not known whether
+        something began, that is found out first, with several tries.
         """
         deliveries = await self._queue.take(topics, limit)
         if not deliveries:
             return Taken((), (), 0)
-        wanted, left = [], []
+        wanted, left = list[Delivery](), list[Delivery]()
         room = limit
         for delivery in deliveries:  # a single pack may be larger than the free slots
             (wanted if len(delivery.rows) <= room else left).append(delivery)
@@ -136,7 +136,7 @@ class Taking:
             for hint, run in zip(hints, runs, strict=True)
             if run is not None
             and (run.state, run.worker, run.fence) == (RunState.RUNNING, worker, int(hint["fence"]))
-            and (run.lease_ms, run.beat_ms) == (lease_ms, None)
+            and (run.lease_ms, run.beat_ms) == (lease_ms, run.started_ms)
         ]
 
     async def _load(self, held: Sequence[Held], lease_ms: int, mono_ms: int, seen: int) -> Taken:

@@ -64,8 +64,9 @@ class ModelClaims(ClaimTransaction):
         worker: str | None,
         now_ms: int,
         lease_ms: int,
+        queued: bool = False,
     ) -> None:
-        super().__init__(tables, worker=worker, now_ms=now_ms, lease_ms=lease_ms, looks=looks)
+        super().__init__(tables, worker=worker, now_ms=now_ms, lease_ms=lease_ms, looks=looks, queued=queued)
         self._rules, self._seen = rules, looks
 
     def _claim(self, claim: Claim) -> Claimed:

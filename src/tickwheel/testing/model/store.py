@@ -10,6 +10,7 @@ from tickwheel.adapters.memory import changes, inserts, leases, loading
 from tickwheel.adapters.memory.ownership import Ownership
 from tickwheel.adapters.memory.store import MemoryStore
 from tickwheel.domain.columns import Bools, Ints, Rows
+from tickwheel.domain.outcome import ProgressNote
 from tickwheel.ports.shards import STORED, Fed, FeedSessionLost, HeldPair, ShardState, Snapshot, Taken
 from tickwheel.ports.store import (
     AttemptNote,
@@ -121,13 +122,19 @@ class ModelStore:
 
     # The ledger
 
-    async def claim(self, batch: Rows, now_ms: int, lease_ms: int) -> Rows:
+    async def claim(self, batch: Rows, now_ms: int, lease_ms: int, *, queued: bool = False) -> Rows:
         """`now_ms` is the caller's; the server's decides (D6)."""
         worker, length_ms = self._worker, lease_ms - now_ms
 
         def apply(looks: LooksThen, at_ms: int) -> Rows:
             claims = ModelClaims(
-                self._tables, self._rules, looks, worker=worker, now_ms=at_ms, lease_ms=at_ms + length_ms
+                self._tables,
+                self._rules,
+                looks,
+                worker=worker,
+                now_ms=at_ms,
+                lease_ms=at_ms + length_ms,
+                queued=queued,
             )
             return self._kept(claims.claim(batch))
 
@@ -139,6 +146,11 @@ class ModelStore:
             limit_ms=STATEMENT_LIMIT_MS,
         )
 
+    async def begin(self, hints: Rows, worker: str, lease_ms: int) -> Rows:
+        return await self._write(
+            "begin", lambda _, at_ms: leases.begin(self._tables, hints, worker, at_ms, lease_ms), look=_nothing
+        )
+
     async def complete(self, batch: Rows, notes: Mapping[int, AttemptNote]) -> Completed:
         return await self._write(
             "complete",
@@ -148,8 +160,8 @@ class ModelStore:
             look=_nothing,
         )
 
-    async def renew(self, batch: Rows) -> Bools:
-        return await self._write("renew", lambda _, at_ms: leases.renew(self._tables, batch), look=_nothing)
+    async def renew(self, batch: Rows, notes: Mapping[int, ProgressNote] | None = None) -> Bools:
+        return await self._write("renew", lambda _, at_ms: leases.renew(self._tables, batch, notes), look=_nothing)
 
     async def expired(self, now_ms: int, limit: int, shards: Sequence[int] | None = None) -> Sequence[Run]:
         """Those that were renewed once: the others have no row in `leases` (C4)."""

@@ -18,8 +18,8 @@ WITH me AS MATERIALIZED (
 )
 INSERT INTO {runs} (shard, scheduled_ms, job_id, state, fence, attempt, last, lane, listed, worker, due_ms, timer_gen,
                     armed_ms, claimed_ms, lease_ms)
-SELECT x.shard, x.scheduled_ms, x.job_id, 2, x.fence, 1 - x.last, x.last = 1, x.lane, false, me.number, x.due_ms, x.gen,
-       x.armed_ms, clock.now_ms, %(lease)s::int8
+SELECT x.shard, x.scheduled_ms, x.job_id, %(state)s::int2, x.fence, 1 - x.last, x.last = 1, x.lane, false,
+       CASE WHEN %(state)s::int2 = 2 THEN me.number END, x.due_ms, x.gen, x.armed_ms, clock.now_ms, %(lease)s::int8
   FROM me CROSS JOIN clock
  CROSS JOIN unnest(%(shard)s::int2[], %(scheduled)s::int8[], %(id)s::uuid[], %(lane)s::int2[], %(due)s::int8[],
                    %(gen)s::int4[], %(fence)s::int8[], %(last)s::int2[], %(armed)s::int8[])
@@ -75,8 +75,8 @@ WITH me AS MATERIALIZED (
 ), won AS (
   INSERT INTO tickwheel.runs (shard, scheduled_ms, job_id, state, fence, attempt, last, lane, listed, worker, due_ms,
                               timer_gen, armed_ms, claimed_ms, lease_ms)
-  SELECT shard, scheduled_ms, job_id, 2, fence, 1 - last, last = 1, lane, flags & 4 <> 0, number, due_ms, gen,
-         armed_ms, now_ms, %(lease)s::int8
+  SELECT shard, scheduled_ms, job_id, %(state)s::int2, fence, 1 - last, last = 1, lane, flags & 4 <> 0,
+         CASE WHEN %(state)s::int2 = 2 THEN number END, due_ms, gen, armed_ms, now_ms, %(lease)s::int8
     FROM ok ORDER BY n
       ON CONFLICT DO NOTHING
   RETURNING scheduled_ms, job_id, fence
@@ -170,7 +170,7 @@ SELECT shard, scheduled_ms, job_id, state, gen, fence, attempt, last = 1, lane, 
 -- plan: lookups
 -- By gen, never by attempt number (D7), and only under a higher token (D4).
 UPDATE tickwheel.runs AS r
-   SET state = 2, fence = x.fence, attempt = x.attempt, last = x.last = 1, worker = %(me)s::int4,
+   SET state = %(state)s::int2, fence = x.fence, attempt = x.attempt, last = x.last = 1, worker = %(me)s::int4,
        claimed_ms = %(now)s::int8, lease_ms = %(lease)s::int8, beat_ms = NULL
   FROM unnest(%(shard)s::int2[], %(scheduled_ms)s::int8[], %(job_id)s::uuid[], %(gen)s::int4[], %(fence)s::int8[],
               %(attempt)s::int4[], %(last)s::int2[]) AS x (shard, scheduled_ms, job_id, gen, fence, attempt, last)

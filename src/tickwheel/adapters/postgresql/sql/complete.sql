@@ -127,6 +127,21 @@ SELECT shard, scheduled_ms, job_id, tenant_id, failed_ms, cause
               %(failed_ms)s::int8[], %(cause)s::text[]) AS x (shard, scheduled_ms, job_id, tenant_id, failed_ms, cause)
     ON CONFLICT (shard, scheduled_ms, job_id) DO UPDATE SET failed_ms = excluded.failed_ms, cause = excluded.cause
 
+-- name: record_results
+INSERT INTO tickwheel.results (shard, scheduled_ms, job_id, result, dropped)
+SELECT shard, scheduled_ms, job_id, result, dropped
+  FROM unnest(%(shard)s::int2[], %(scheduled_ms)s::int8[], %(job_id)s::uuid[], %(result)s::text[], %(dropped)s::text[])
+       AS x (shard, scheduled_ms, job_id, result, dropped)
+    ON CONFLICT DO NOTHING
+
+-- name: note_progress
+-- plan: lookups
+-- What attempts in flight say of themselves, under their tokens; it goes with the lease.
+UPDATE tickwheel.leases AS l SET progress = x.progress::real, note = x.note
+  FROM unnest(%(shard)s::int2[], %(scheduled)s::int8[], %(id)s::uuid[], %(fence)s::int8[], %(progress)s::text[],
+              %(note)s::text[]) AS x (shard, scheduled_ms, job_id, fence, progress, note)
+ WHERE l.shard = x.shard AND l.scheduled_ms = x.scheduled_ms AND l.job_id = x.job_id AND l.fence = x.fence
+
 -- name: drop_leases
 -- plan: lookups
 DELETE FROM tickwheel.leases AS l
@@ -155,7 +170,9 @@ WITH x AS MATERIALIZED (
   SELECT DISTINCT ON (shard, scheduled_ms, job_id) shard, scheduled_ms, job_id, fence, lease_ms, worker
     FROM held ORDER BY shard, scheduled_ms, job_id
       ON CONFLICT (shard, scheduled_ms, job_id)
-      DO UPDATE SET fence = excluded.fence, lease_ms = excluded.lease_ms, worker = excluded.worker
+      DO UPDATE SET fence = excluded.fence, lease_ms = excluded.lease_ms, worker = excluded.worker,
+                    progress = CASE WHEN leases.fence = excluded.fence THEN leases.progress END,
+                    note = CASE WHEN leases.fence = excluded.fence THEN leases.note END
 )
 SELECT count(*), CASE WHEN count(*) < %(total)s::int8 THEN array_agg(n) END FROM held
 

@@ -18,6 +18,7 @@ RETURNING number
 -- name: depose_others
 UPDATE tickwheel.nodes SET deposed = true, dead = true
  WHERE incarnation <> %(me)s AND NOT (deposed AND dead)
+   AND NOT EXISTS (SELECT FROM tickwheel.workers AS w WHERE w.number = nodes.number)
 RETURNING number
 
 -- name: deposed

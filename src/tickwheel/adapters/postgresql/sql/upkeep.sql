@@ -13,7 +13,7 @@ SELECT p.relname, c.relname
 -- name: orphans
 -- Tables that were taken out of their parent, and no more than that, when somebody was interrupted.
 SELECT c.relname FROM pg_class AS c
- WHERE c.relnamespace = 'tickwheel'::regnamespace AND c.relkind = 'r' AND c.relname ~ '^(timers|runs|attempts|jobs)_[0-9]'
+ WHERE c.relnamespace = 'tickwheel'::regnamespace AND c.relkind = 'r' AND c.relname ~ '^(timers|runs|attempts|results|jobs)_[0-9]'
    AND NOT EXISTS (SELECT FROM pg_inherits AS i WHERE i.inhrelid = c.oid)
  ORDER BY c.relname
 

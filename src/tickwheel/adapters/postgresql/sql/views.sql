@@ -79,3 +79,11 @@ SELECT scheduled_ms FROM tickwheel.runs
 -- Active recurring jobs from a position on.
 SELECT job_id, tenant_id, version FROM tickwheel.jobs
  WHERE state = 0 AND flags & 4 <> 0 AND job_id > %(after)s ORDER BY job_id LIMIT %(count)s
+
+-- name: progress
+SELECT progress, note FROM tickwheel.leases
+ WHERE shard = %(shard)s AND scheduled_ms = %(scheduled_ms)s AND job_id = %(job_id)s AND fence = %(fence)s
+
+-- name: result
+SELECT result, dropped FROM tickwheel.results
+ WHERE shard = %(shard)s AND scheduled_ms = %(scheduled_ms)s AND job_id = %(job_id)s

@@ -4,7 +4,7 @@
 -- batch: scheduled_ms due_ms gen fence last
 INSERT INTO runs (scheduled_ms, job_id, state, fence, attempt, last, lane, listed, worker, due_ms, timer_gen,
                   armed_ms, claimed_ms, lease_ms)
-SELECT b.scheduled_ms, b.job_id, 2, b.fence, 1 - b.last, b.last, j.lane, coalesce(j.flags & 4 <> 0, 0), :worker, b.due_ms, b.gen,
+SELECT b.scheduled_ms, b.job_id, :state, b.fence, 1 - b.last, b.last, j.lane, coalesce(j.flags & 4 <> 0, 0), :worker, b.due_ms, b.gen,
        t.armed_ms, :now_ms, :lease_ms
   FROM batch AS b
   LEFT JOIN jobs AS j ON j.job_id = b.job_id AND j.state = 0 AND j.version = b.gen
@@ -16,18 +16,19 @@ SELECT b.scheduled_ms, b.job_id, 2, b.fence, 1 - b.last, b.last, j.lane, coalesc
 -- batch: scheduled_ms due_ms gen fence last lane
 INSERT INTO runs (scheduled_ms, job_id, state, fence, attempt, last, lane, listed, worker, due_ms, timer_gen,
                   armed_ms, claimed_ms, lease_ms)
-SELECT b.scheduled_ms, b.job_id, 2, b.fence, 1 - b.last, b.last, b.lane, 0, :worker, b.due_ms, b.gen,
+SELECT b.scheduled_ms, b.job_id, :state, b.fence, 1 - b.last, b.last, b.lane, 0, :worker, b.due_ms, b.gen,
        t.armed_ms, :now_ms, :lease_ms
   FROM batch AS b
   LEFT JOIN timers AS t
     ON t.due_ms = b.due_ms AND t.job_id = b.job_id AND t.scheduled_ms = b.scheduled_ms AND t.gen = b.gen
 
 -- name: observe
--- What a claim has to know, per row of the batch: the job, the run, the timer. An attempt of an earlier worker has
--- no lease left: that process is gone.
+-- What a claim has to know, per row of the batch: the job, the run, the timer. An attempt has no lease left if its
+-- worker is neither this process nor one whose session goes on.
 -- batch: scheduled_ms due_ms gen
 SELECT json_group_array(json_array(b.n, j.state, j.version, j.lane, j.flags & 4, r.state, r.gen, r.fence, r.attempt,
-                                     r.last, r.lost_count, iif(r.worker = :worker, r.lease_ms, 0), t.armed_ms))
+                                     r.last, r.lost_count, iif(r.worker = :worker OR r.worker IN (SELECT worker FROM worker_sessions),
+                                         r.lease_ms, 0), t.armed_ms))
   FROM batch AS b
   LEFT JOIN jobs AS j ON j.job_id = b.job_id
   LEFT JOIN runs AS r ON r.scheduled_ms = b.scheduled_ms AND r.job_id = b.job_id
@@ -49,7 +50,7 @@ SELECT scheduled_ms, job_id, state, gen, fence, attempt, last, lane, listed, ski
 -- name: start_waiting
 -- batch: scheduled_ms gen fence attempt last
 UPDATE runs
-   SET state = 2, fence = b.fence, attempt = b.attempt, last = b.last, worker = :worker, claimed_ms = :now_ms,
+   SET state = :state, fence = b.fence, attempt = b.attempt, last = b.last, worker = :worker, claimed_ms = :now_ms,
        lease_ms = :lease_ms
   FROM batch AS b
  WHERE runs.scheduled_ms = b.scheduled_ms AND runs.job_id = b.job_id

@@ -13,7 +13,8 @@ UPDATE runs
 -- name: observe
 -- What a completion has to know, per row of the batch.
 -- batch: scheduled_ms
-SELECT json_group_array(json_array(b.n, r.state, r.gen, r.fence, r.attempt, r.last, r.unstarted_count, r.worker, r.worker IS NOT :worker,
+SELECT json_group_array(json_array(b.n, r.state, r.gen, r.fence, r.attempt, r.last, r.unstarted_count, r.worker,
+                                     r.worker IS NOT :worker AND r.worker NOT IN (SELECT worker FROM worker_sessions),
                                      r.lease_ms, r.due_ms, r.started_ms, r.error, (j.flags & ~3) | r.lane, j.tenant_id))
   FROM batch AS b
  CROSS JOIN runs AS r ON r.scheduled_ms = b.scheduled_ms AND r.job_id = b.job_id
@@ -64,6 +65,20 @@ UPDATE runs
   FROM batch AS b
  WHERE runs.scheduled_ms = b.scheduled_ms AND runs.job_id = b.job_id
    AND runs.fence = b.fence AND runs.state BETWEEN 1 AND 3
+
+-- name: note_progress
+-- What an attempt in flight says of itself; shown while its token holds the run.
+-- batch: scheduled_ms fence progress note
+UPDATE runs SET progress = b.progress, note = b.note, noted_fence = b.fence
+  FROM batch AS b
+ WHERE runs.scheduled_ms = b.scheduled_ms AND runs.job_id = b.job_id
+   AND runs.fence = b.fence AND runs.state BETWEEN 1 AND 3
+
+-- name: record_results
+-- batch: scheduled_ms result dropped
+INSERT INTO results (scheduled_ms, job_id, result, dropped)
+SELECT scheduled_ms, job_id, result, dropped FROM batch WHERE true
+    ON CONFLICT DO NOTHING
 
 -- name: held
 -- batch: scheduled_ms fence

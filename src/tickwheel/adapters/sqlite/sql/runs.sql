@@ -1,15 +1,23 @@
 -- name: expired
--- In-flight runs whose lease is past, or whose worker is not ours.
+-- In-flight runs whose lease is past, or whose worker is neither this process nor one whose session goes on.
 SELECT json_group_array(json_array(scheduled_ms, hex(job_id)))
   FROM (SELECT * FROM (SELECT lease_ms, job_id, scheduled_ms FROM runs
                         WHERE state BETWEEN 1 AND 3 AND worker = :worker AND lease_ms <= :now_ms
                         ORDER BY lease_ms LIMIT :limit)
         UNION ALL
-        SELECT * FROM (SELECT lease_ms, job_id, scheduled_ms FROM runs
-                        WHERE state BETWEEN 1 AND 3 AND worker < :worker LIMIT :limit)
+        SELECT * FROM (SELECT r.lease_ms, r.job_id, r.scheduled_ms
+                         FROM worker_sessions AS s
+                        CROSS JOIN runs AS r
+                           ON r.worker = s.worker AND r.state BETWEEN 1 AND 3 AND r.lease_ms <= :now_ms
+                        ORDER BY r.lease_ms LIMIT :limit)
         UNION ALL
         SELECT * FROM (SELECT lease_ms, job_id, scheduled_ms FROM runs
-                        WHERE state BETWEEN 1 AND 3 AND worker > :worker LIMIT :limit)
+                        WHERE state BETWEEN 1 AND 3 AND worker < :worker
+                          AND worker NOT IN (SELECT worker FROM worker_sessions) LIMIT :limit)
+        UNION ALL
+        SELECT * FROM (SELECT lease_ms, job_id, scheduled_ms FROM runs
+                        WHERE state BETWEEN 1 AND 3 AND worker > :worker
+                          AND worker NOT IN (SELECT worker FROM worker_sessions) LIMIT :limit)
         ORDER BY lease_ms, job_id, scheduled_ms LIMIT :limit)
 
 -- name: runs_by_key
@@ -45,3 +53,6 @@ SELECT json_group_array(json_array({run}))
 
 -- name: attempt_in_flight
 SELECT last FROM runs WHERE scheduled_ms = :scheduled_ms AND job_id = :job_id
+
+-- name: result
+SELECT json_group_array(json_array(result, dropped)) FROM results WHERE scheduled_ms = :scheduled_ms AND job_id = :job_id

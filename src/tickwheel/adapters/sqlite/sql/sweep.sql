@@ -17,6 +17,10 @@ DELETE FROM runs WHERE (scheduled_ms, job_id) IN (SELECT scheduled_ms, job_id FR
 -- batch: scheduled_ms
 DELETE FROM attempts WHERE (scheduled_ms, job_id) IN (SELECT scheduled_ms, job_id FROM batch)
 
+-- name: delete_results
+-- batch: scheduled_ms
+DELETE FROM results WHERE (scheduled_ms, job_id) IN (SELECT scheduled_ms, job_id FROM batch)
+
 -- name: over
 -- A bounded piece of the jobs that ended, from a position on; those with an idempotency key stay longer.
 SELECT json_group_array(json_array(

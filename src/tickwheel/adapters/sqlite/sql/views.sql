@@ -36,3 +36,7 @@ SELECT json_group_array(json_array({run}))
  CROSS JOIN runs AS r ON r.scheduled_ms = k.scheduled_ms AND r.job_id = k.job_id
  CROSS JOIN jobs AS j ON j.job_id = r.job_id
   LEFT JOIN workers AS w ON w.worker = r.worker
+
+-- name: progress
+SELECT json_group_array(json_array(progress, note)) FROM runs
+ WHERE scheduled_ms = :scheduled_ms AND job_id = :job_id AND noted_fence = :fence

@@ -1,0 +1,151 @@
+"""Where a worker's runs come from and where their ends go: a store and a queue, or a server over HTTP.
+
+A worker asks for as much as it can run and gets *assignments*: runs whose attempt has begun in the ledger under this
+worker's name. It must execute each of them, or hand it back with the outcome UNSTARTED; what it does neither with
+comes back when its lease or its session is over, and has used an attempt up.
+
+Verbs raise `ConnectionError` or `StoreUnavailable` when the other side can't be reached, to be tried again, and
+`SessionOver` when it does not know this worker any more: then nothing that the worker holds is its own.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol, TypeAlias
+
+import msgspec
+
+from tickwheel.domain.errors import TickwheelError
+from tickwheel.domain.job import Target
+from tickwheel.domain.outcome import Outcome
+from tickwheel.ports.store import ProgressNote
+from tickwheel.ports.workers import WorkerNote
+
+Key: TypeAlias = tuple[bytes, int, int]
+"""Job id, scheduled ms, fencing token."""
+
+
+class SessionOver(TickwheelError):
+    """The worker was declared dead, or is unknown: it has to enlist again and let go of what it held."""
+
+    code = "session_over"
+    retryable = True
+
+
+class Assignment(msgspec.Struct, frozen=True, gc=False, kw_only=True):
+    """A run to execute. `sent_mono_ms` is when it was asked for: the attempt's own clock starts there (F7)."""
+
+    job_id: bytes
+    scheduled_ms: int
+    fence: int
+    attempt: int
+    max_attempts: int
+    lane: int
+    tenant_id: str
+    target: Target
+    payload: bytes
+    idempotency_key: str | None
+    job_name: str
+    sent_mono_ms: int
+
+    @property
+    def key(self) -> Key:
+        """Names the attempt."""
+        return self.job_id, self.scheduled_ms, self.fence
+
+
+class Ended(msgspec.Struct, frozen=True, gc=False):
+    """How an assignment ended; instants of this machine's clock."""
+
+    assignment: Assignment
+    outcome: Outcome
+    started_ms: int
+    finished_ms: int
+
+
+class Beat(msgspec.Struct, frozen=True, gc=False):
+    """An attempt that goes on, and the latest that it says of itself."""
+
+    assignment: Assignment
+    started_ms: int
+    progress: ProgressNote | None
+
+
+class Taken(NamedTuple):
+    """What a take gave, and attempts that this worker holds and should stop: cancelled, or somebody else's."""
+
+    assignments: Sequence[Assignment]
+    stopped: Sequence[Key] = ()
+
+
+class Room(Protocol):
+    """Free slots at the moment of a take. Taking one may leave fewer for other lanes."""
+
+    @property
+    def total(self) -> int:
+        """How many runs may be given in all."""
+        ...
+
+    def free(self, lane: int) -> int:
+        """How many of them may be of that lane."""
+        ...
+
+    def take(self, lane: int, count: int) -> None:
+        """So many were given."""
+        ...
+
+
+class WorkSource(Protocol):
+    """One session after another with the other side. Loop thread only."""
+
+    @property
+    def session_ms(self) -> int:
+        """A session that was not renewed for so long is over."""
+        ...
+
+    @property
+    def lease_ms(self) -> int:
+        """An assignment that was not renewed for so long is somebody else's."""
+        ...
+
+    @property
+    def pending(self) -> int:
+        """Ends that the other side has not confirmed yet."""
+        ...
+
+    async def enlist(self, note: WorkerNote) -> None:
+        """Begin a session, under a name that was never used before."""
+        ...
+
+    async def beat(self, note: WorkerNote) -> None:
+        """Go on with it."""
+        ...
+
+    async def take(self, room: Room, wait_ms: int, note: WorkerNote) -> Taken:
+        """Runs to execute, highest lane first; waits up to `wait_ms` for some to come.
+
+        May be cancelled: what was given all the same comes out of `left_over`.
+        """
+        ...
+
+    async def left_over(self, note: WorkerNote) -> Sequence[Assignment]:
+        """After a take that was cancelled: what it was given."""
+        ...
+
+    async def renew(self, beats: Sequence[Beat]) -> Sequence[bool]:
+        """Keep the leases; False where the attempt has to stop: cancelled, or somebody else's."""
+        ...
+
+    def report(self, ends: Sequence[Ended]) -> None:
+        """Queue these ends; each is sent again until the other side has it. Those of an old session are dropped."""
+        ...
+
+    async def run(self) -> None:
+        """Send what is reported, for ever."""
+        ...
+
+    async def flushed(self) -> None:
+        """Return when all that was reported before is confirmed, or refused."""
+        ...
+
+    async def leave(self) -> None:
+        """End the session; everything was handed back. Raises nothing that matters: silence ends it as well."""
+        ...
