@@ -18,9 +18,17 @@ from tickwheel.domain.ledger_moves import CAP_REASON, REPEATABLE, UNSTARTED_LIMI
 from tickwheel.domain.outcome import OutcomeClass
 from tickwheel.domain.run import IN_FLIGHT, RunState
 
-Words = tuple[str | None, str | None]
-"""Error and excerpt of an attempt."""
-_NO_WORDS: Final[Words] = (None, None)
+
+class Words(NamedTuple):
+    """Error and excerpt of an attempt; or what it returned, or why that was not kept."""
+
+    error: str | None = None
+    excerpt: str | None = None
+    result: str | None = None
+    dropped: str | None = None
+
+
+_NO_WORDS: Final = Words()
 
 
 class Row(NamedTuple):
@@ -104,6 +112,15 @@ class Burial(NamedTuple):
     cause: str
 
 
+class Result(NamedTuple):
+    """What a handler returned; `result` None: it was not kept, and `dropped` says why."""
+
+    job_id: bytes
+    scheduled_ms: int
+    result: str | None
+    dropped: str | None
+
+
 class CompletionWrites:
     """What the decisions want written."""
 
@@ -112,6 +129,7 @@ class CompletionWrites:
         self.ends: list[End] = []
         self.burials: list[Burial] = []
         self.waits: list[WaitAgain] = []
+        self.results: list[Result] = []
 
 
 class CompletionDecisions:
@@ -158,10 +176,10 @@ class CompletionDecisions:
         counted = end.outcome != OutcomeClass.SNOOZE and (not returned or unstarted_count > UNSTARTED_LIMIT)
         row = row._replace(unstarted_count=unstarted_count, attempt=attempt if counted else attempt - 1)
         if end.state != RunState.SCHEDULED:
-            return self._end(end, row, RunState(end.state), words[0])
+            return self._end(end, row, RunState(end.state), words)
         if counted and returned and row.last:
-            return self._end(end, row, RunState.FAILED, words[0] or CAP_REASON)
-        return self._wait_again(end, row, words[0])
+            return self._end(end, row, RunState.FAILED, Words(words.error or CAP_REASON))
+        return self._wait_again(end, row, words.error)
 
     def _is_repeat(self, end: Completion, row: Row) -> bool:
         if row.state != end.state or row.state not in REPEATABLE:
@@ -193,11 +211,13 @@ class CompletionDecisions:
                 instant(end.finished_ms) or self._now_ms,
                 end.outcome,
                 end.http_status,
-                *words,
+                words.error,
+                words.excerpt,
             )
         )
 
-    def _end(self, end: Completion, row: Row, state: RunState, error: str | None) -> Row:
+    def _end(self, end: Completion, row: Row, state: RunState, words: Words) -> Row:
+        error = words.error
         finished_ms = instant(end.finished_ms) or self._now_ms
         self.writes.ends.append(
             End(
@@ -214,6 +234,9 @@ class CompletionDecisions:
                 error,
             )
         )
+        if state is RunState.SUCCEEDED and (words.result is not None or words.dropped is not None):
+            result = Result(end.job_id, end.scheduled_ms, words.result, words.dropped)
+            self.writes.results.append(result)
         if state is RunState.FAILED:
             cause = error or OutcomeClass(end.outcome).name.lower()
             self.writes.burials.append(Burial(end.job_id, end.scheduled_ms, row.tenant_id, finished_ms, cause))

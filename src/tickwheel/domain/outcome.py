@@ -17,6 +17,9 @@ from tickwheel.domain.run import RunState
 
 NOTE_LIMIT_BYTES: Final = 2048
 """The most that is kept of an error text or an answer excerpt."""
+RESULT_LIMIT_BYTES: Final = 65_536
+"""The most that is kept of what a handler returned, encoded; a longer result is dropped whole."""
+PROGRESS_NOTE_LIMIT_CHARS: Final = 256
 BACKOFF_FLOOR_MS: Final = 100
 RETRY_AFTER_CAP_MS: Final = 3_600_000
 LOST_LIMIT_COUNT: Final = 3
@@ -49,7 +52,7 @@ class Outcome(msgspec.Struct, frozen=True, gc=False, kw_only=True):
 
     `error` and `excerpt` (the start of the answer) hold at most `NOTE_LIMIT_BYTES` each; `error` never holds
     a header value, a query string or a payload. `retry_after_ms` is a length from now. `result` is what a
-    handler returned, encoded.
+    handler returned, as JSON; `result_dropped` says why what it returned was not kept.
     """
 
     outcome_class: OutcomeClass
@@ -58,11 +61,19 @@ class Outcome(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     excerpt: bytes | None = None
     retry_after_ms: int | None = None
     result: bytes | None = None
+    result_dropped: str | None = None
 
     @property
     def endpoint_gone(self) -> bool:
         """Whether the target said that it will never be back."""
         return self.http_status == GONE_STATUS
+
+
+class ProgressNote(msgspec.Struct, frozen=True, gc=False):
+    """What an attempt in flight says of itself: how far it is, from 0 to 1, and a line of text."""
+
+    progress: float | None = None
+    note: str | None = None
 
 
 OK: Final = Outcome(outcome_class=OutcomeClass.SUCCESS)

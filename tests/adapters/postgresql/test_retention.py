@@ -5,7 +5,7 @@ import pytest
 from tickwheel.domain.columns import ClaimVerdict
 from tickwheel.domain.ids import DAY_MS
 from tickwheel.domain.run import RunState
-from tickwheel.ports.store import InsertStatus, NewJob
+from tickwheel.ports.store import AttemptNote, InsertStatus, NewJob
 
 from ...conformance.store.decisions import cancel, delete, pause, redrive, resume  # noqa: TID252 - no absolute name
 from ...conformance.store.owner import Held  # noqa: TID252 - as above
@@ -139,3 +139,16 @@ async def test_a_key_is_kept_a_day_after_its_job_has_ended(calendar: Calendar) -
     late = calendar.arena.one_off(idempotency_key="k")
     [answer] = await calendar.arena.insert(late)
     assert (answer.status, answer.job_id) == (InsertStatus.CREATED, late.job.job_id)
+
+
+async def test_results_go_with_the_day_of_their_runs(historian: Calendar) -> None:
+    new = historian.arena.one_off()
+    await historian.arena.insert(new)
+    note = AttemptNote(None, None, result="[1]")
+    assert (await historian.owner.complete(await historian.owner.win(new), RunState.SUCCEEDED, note)).applied
+    assert historian.rows("SELECT result FROM tickwheel.results") == [("[1]",)]
+    assert historian.has_leaf("results", 0)
+    await historian.pass_to(3.5)
+    assert not await historian.is_there(new)
+    assert not historian.has_leaf("results", 0)
+    assert historian.rows("SELECT count(*) FROM tickwheel.results") == [(0,)]

@@ -28,7 +28,17 @@ HOT = {
 }
 SMALL = ("shards", "totals")  # a fixed number of rows
 BOUNDED = ("SCAN runs USING INDEX runs_in_flight",)  # as many rows as attempts are going on
-TABLES = ("jobs", "job_tags", "timers", "runs", "attempts", "dead_letters", "idempotency_keys", "workers")
+TABLES = (
+    "jobs",
+    "job_tags",
+    "timers",
+    "runs",
+    "attempts",
+    "results",
+    "dead_letters",
+    "idempotency_keys",
+    "workers",
+)
 ALIASES = ("j", "t", "r", "w", "d")
 STATEMENTS = [(area, name) for area in AREAS for name in load_statements(area)]
 

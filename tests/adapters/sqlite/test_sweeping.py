@@ -1,5 +1,7 @@
 """Rows that have to stay never hide what may go."""
 
+from pathlib import Path
+
 import pytest
 
 from tickwheel.adapters.sqlite import SqliteStore, sweep
@@ -7,15 +9,20 @@ from tickwheel.domain.columns import CLAIM, COMPLETION, empty
 from tickwheel.domain.ids import shard_of
 from tickwheel.domain.outcome import OutcomeClass
 from tickwheel.domain.run import RunState, fencing_token
-from tickwheel.ports.store import NewJob
+from tickwheel.ports.store import AttemptNote, NewJob
 from tickwheel.testing.virtual_clock import VirtualClock
 
-from .jobs import DUE_MS, one_off
+from .jobs import DUE_MS, one_off, query
 
 HOUR_MS = 3_600_000
 
 
-async def end_all(store: SqliteStore, jobs: list[NewJob], states: list[RunState]) -> None:
+async def end_all(
+    store: SqliteStore,
+    jobs: list[NewJob],
+    states: list[RunState],
+    notes: dict[int, AttemptNote] | None = None,
+) -> None:
     """Claim and complete the runs of these jobs."""
     epochs = (await store.acquire("w")).tolist()
     claims, ends = empty(CLAIM, len(jobs)), empty(COMPLETION, len(jobs))
@@ -27,7 +34,7 @@ async def end_all(store: SqliteStore, jobs: list[NewJob], states: list[RunState]
         key = (due_ms, job_id, due_ms, 1, new.job.timer_flags)
         ends[number] = (*key, fence, state, 0, outcome, 0, 1, 0, due_ms, due_ms + 1, -1)
     await store.claim(claims, DUE_MS + 10_000, DUE_MS + 20_000)
-    assert (await store.complete(ends, {})).applied.all()
+    assert (await store.complete(ends, notes or {})).applied.all()
 
 
 @pytest.mark.pitfall(41)
@@ -45,3 +52,14 @@ async def test_dead_letters_do_not_hide_the_history_behind_them(
     assert max(deleted) <= 10
     counts = await store.counts()
     assert (counts.jobs, counts.dead_letters) == (40, 40)
+
+
+async def test_results_go_with_their_runs(store: SqliteStore, clock: VirtualClock, folder: Path) -> None:
+    jobs = [one_off(number) for number in range(3)]
+    await store.insert_jobs(jobs)
+    notes = {number: AttemptNote(None, None, result=str(number)) for number in (0, 2)}
+    await end_all(store, jobs, [RunState.SUCCEEDED] * 3, notes)
+    assert query(folder, "SELECT result FROM results ORDER BY result") == [("0",), ("2",)]
+    clock.step_ms(100 * HOUR_MS)
+    assert await store.sweep(clock.now_ms(), HOUR_MS)
+    assert query(folder, "SELECT result FROM results") == []
