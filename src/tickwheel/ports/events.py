@@ -50,6 +50,14 @@ class TimersLoaded(msgspec.Struct, frozen=True):
     took_ms: int
 
 
+class BufferFailed(msgspec.Struct, frozen=True):
+    """The buffer refused, was away, or lacks timers (`lost`): these buckets' minutes are read from the store."""
+
+    what: Literal["add", "read", "drop", "lost"]
+    buckets: int
+    error: str
+
+
 class LoopFailed(msgspec.Struct, frozen=True):
     """A loop met an error and goes on after a pause; `error` holds no payload and no secret."""
 
@@ -76,6 +84,23 @@ class RunsUnserved(msgspec.Struct, frozen=True):
     """Due runs of handlers that are not registered here, by handler name. They wait in the store, unclaimed."""
 
     counts: Mapping[str, int]
+
+
+class HostOpened(msgspec.Struct, frozen=True):
+    """Nothing is claimed for this host for a while: it answers nothing, or asked to be left alone. Its runs wait."""
+
+    host: str
+    cause: str  # "failing" or "retry_after"
+    pause_ms: int
+    waiting_count: int
+
+
+class HostClosed(msgspec.Struct, frozen=True):
+    """The host answers again after `open_ms`; what waits for it is released bit by bit."""
+
+    host: str
+    open_ms: int
+    waiting_count: int
 
 
 class ClockStepped(msgspec.Struct, frozen=True):
@@ -144,15 +169,38 @@ class LeadershipChanged(msgspec.Struct, frozen=True):
     leads: bool
 
 
+class SessionEnded(msgspec.Struct, frozen=True):
+    """The others had declared this worker dead; it let go of what it held and began a new session."""
+
+    held_count: int
+
+
+class WorkerStalled(msgspec.Struct, frozen=True):
+    """What this worker takes does not begin, so it takes nothing more (or it does begin again)."""
+
+    stalled: bool
+    handed_back: int
+
+
+class WorkerResized(msgspec.Struct, frozen=True):
+    """This worker runs more or fewer attempts at a time, as the length of runs suggests."""
+
+    slots: int
+    before: int
+
+
 Event: TypeAlias = (
     AttemptsStarted
     | AttemptsEnded
     | ClaimsAnswered
     | TimersLoaded
+    | BufferFailed
     | LoopFailed
     | ScheduleFailing
     | ChainMended
     | RunsUnserved
+    | HostOpened
+    | HostClosed
     | ClockStepped
     | ClockDiffers
     | AuditEnded
@@ -162,6 +210,9 @@ Event: TypeAlias = (
     | Deposed
     | MembershipFrozen
     | LeadershipChanged
+    | SessionEnded
+    | WorkerStalled
+    | WorkerResized
 )
 
 

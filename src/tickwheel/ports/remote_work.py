@@ -1,7 +1,7 @@
 """Where a worker's runs come from and where their ends go: a store and a queue, or a server over HTTP.
 
-A worker asks for as much as it can run and gets *assignments*: runs whose attempt has begun in the ledger under this
-worker's name. It must execute each of them, or hand it back with the outcome UNSTARTED; what it does neither with
+A worker asks for as much as it can run and gets *assignments*: runs whose attempt has begun in the ledger under
+this worker's name. It must execute each of them, or hand it back with the outcome UNSTARTED; what it does neither with
 comes back when its lease or its session is over, and has used an attempt up.
 
 Verbs raise `ConnectionError` or `StoreUnavailable` when the other side can't be reached, to be tried again, and
@@ -9,14 +9,13 @@ Verbs raise `ConnectionError` or `StoreUnavailable` when the other side can't be
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple, Protocol, TypeAlias
+from typing import NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 import msgspec
 
 from tickwheel.domain.errors import TickwheelError
 from tickwheel.domain.job import Target
-from tickwheel.domain.outcome import Outcome
-from tickwheel.ports.store import ProgressNote
+from tickwheel.domain.outcome import Outcome, ProgressNote
 from tickwheel.ports.workers import WorkerNote
 
 Key: TypeAlias = tuple[bytes, int, int]
@@ -76,6 +75,15 @@ class Taken(NamedTuple):
     stopped: Sequence[Key] = ()
 
 
+@runtime_checkable
+class Withdraws(Protocol):
+    """An executor that can tell what has not begun."""
+
+    def withdraw(self, slots: Sequence[int]) -> Sequence[int]:
+        """Of these, take back those that have not begun: they never will, and are reported UNSTARTED."""
+        ...
+
+
 class Room(Protocol):
     """Free slots at the moment of a take. Taking one may leave fewer for other lanes."""
 
@@ -120,14 +128,15 @@ class WorkSource(Protocol):
         ...
 
     async def take(self, room: Room, wait_ms: int, note: WorkerNote) -> Taken:
-        """Runs to execute, highest lane first; waits up to `wait_ms` for some to come.
+        """Runs to execute, highest lane first; waits up to `wait_ms` for some to come, also when there is no room.
 
-        May be cancelled: what was given all the same comes out of `left_over`.
+        May be cancelled, as when there is more room now. What it was given all the same is given by the next take
+        or by `left_over`, or the other side has it back.
         """
         ...
 
-    async def left_over(self, note: WorkerNote) -> Sequence[Assignment]:
-        """After a take that was cancelled: what it was given."""
+    async def left_over(self) -> Sequence[Assignment]:
+        """After the last take, if it was cancelled: what it was given."""
         ...
 
     async def renew(self, beats: Sequence[Beat]) -> Sequence[bool]:
@@ -135,7 +144,11 @@ class WorkSource(Protocol):
         ...
 
     def report(self, ends: Sequence[Ended]) -> None:
-        """Queue these ends; each is sent again until the other side has it. Those of an old session are dropped."""
+        """Queue these ends; each is sent again until the other side has it."""
+        ...
+
+    def forget(self, assignments: Sequence[Assignment]) -> None:
+        """These were aborted; nothing is reported of them."""
         ...
 
     async def run(self) -> None:

@@ -11,6 +11,7 @@ from tickwheel.domain.ids import job_id_text
 from tickwheel.ports.events import (
     AttemptsEnded,
     AuditEnded,
+    BufferFailed,
     ChainMended,
     ClockDiffers,
     ClockStepped,
@@ -22,9 +23,12 @@ from tickwheel.ports.events import (
     MembershipFrozen,
     RunsUnserved,
     ScheduleFailing,
+    SessionEnded,
     ShardsLeft,
     ShardsTaken,
     TimersLoaded,
+    WorkerResized,
+    WorkerStalled,
 )
 
 LEVELS: Final = {name: getattr(logging, name.upper()) for name in ("debug", "info", "warning", "error")}
@@ -88,6 +92,14 @@ class LogSink:
         match event:
             case LoopFailed():
                 self._log.warning("loop.failed", loop=event.loop, error=event.error, retry_in_ms=event.retry_in_ms)
+            case BufferFailed():
+                self._log.warning(
+                    "buffer.failed",
+                    what=event.what,
+                    buckets=event.buckets,
+                    error=event.error,
+                    remedy="none needed: these minutes are read from the store",
+                )
             case ScheduleFailing():
                 self._log.error("schedule.failing", job=job_id_text(event.job_id), error=event.error)
             case ChainMended():
@@ -128,6 +140,14 @@ class LogSink:
                 self._log.info("membership.resumed")
             case LeadershipChanged():
                 self._log.info("leader.changed", leads=event.leads)
+            case SessionEnded():
+                self._log.warning("session.over", let_go=event.held_count)
+            case WorkerStalled(stalled=True):
+                self._log.error("worker.stalled", handed_back=event.handed_back)
+            case WorkerStalled():
+                self._log.info("worker.goes_on")
+            case WorkerResized():
+                self._log.debug("worker.resized", slots=event.slots, before=event.before)
             case TimersLoaded() if event.count:
                 self._log.debug("timers.loaded", count=event.count, took_ms=event.took_ms)
             case AttemptsEnded() if event.stale_count:
