@@ -11,6 +11,7 @@ from typing import Final
 import msgspec
 
 from tickwheel.domain.columns import FLAG_HANDLER, FLAG_RECURRING
+from tickwheel.domain.concurrency import Limit
 from tickwheel.domain.outcome import RetryPolicy
 from tickwheel.domain.tenants import bucket_flags
 
@@ -92,6 +93,7 @@ class Spec(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     deadline_ms: int | None = None  # length after scheduled_ms; later than that the run is SKIPPED
     start_ms: int | None = None  # no occurrence before
     end_ms: int | None = None  # no occurrence at or after
+    concurrency: tuple[Limit, ...] = ()
 
 
 class Job(msgspec.Struct, frozen=True, gc=False):

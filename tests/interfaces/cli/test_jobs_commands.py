@@ -39,6 +39,7 @@ def test_flags_become_the_fields_of_the_api(call: Call, server: ServerProcess) -
         *("--endpoint", "http://127.0.0.1:1/x", "--method", "put", "--header", "X-One: 1", "--header", "X-Two:2"),
         *("--timeout", "1m", "--payload", '{"a":  1}', "--priority", "high", "--retries", "5"),
         *("--tag", "one", "--tag", "two", "--catch-up", "skip", "--overlap", "buffer_one", "--deadline", "1h30m"),
+        *("--concurrency", "key:a=b=2/1", "--concurrency", "job_name=1"),
         *(
             "--start-at",
             "2030-01-01T00:00:00Z",
@@ -58,6 +59,10 @@ def test_flags_become_the_fields_of_the_api(call: Call, server: ServerProcess) -
         "payload": {"a": 1},
         "tags": ["one", "two"],
         "overlap": "buffer_one",
+        "concurrency": [
+            {"scope": "key", "key": "a=b", "limit": 2, "max_waiting": 1},
+            {"scope": "job_name", "limit": 1},
+        ],
         "deadline_seconds": 5400,
         "start_at": "2030-01-01T00:00:00.000Z",
         "end_at": "2031-01-01T00:00:00.000Z",

@@ -22,7 +22,13 @@ from tickwheel import (
 )
 from tickwheel.domain.requests.fields import FIXED_FIELDS, children
 from tickwheel.interfaces.client import models
-from tickwheel.interfaces.client.job_fields import CatchUpFields, EditFields, RetryFields, TargetFields
+from tickwheel.interfaces.client.job_fields import (
+    CatchUpFields,
+    EditFields,
+    LimitFields,
+    RetryFields,
+    TargetFields,
+)
 from tickwheel.interfaces.client.queries import JobFilters, PreviewFields
 from tickwheel.interfaces.http.answers import PreviewRequest
 from tickwheel.interfaces.http.operations import OPERATIONS
@@ -256,6 +262,8 @@ def test_keyword_arguments_are_the_fields_of_the_api() -> None:
     assert set(TargetFields.__annotations__) == set(children("target"))
     assert set(RetryFields.__annotations__) == set(children("retry_policy"))
     assert set(CatchUpFields.__annotations__) == set(children("catch_up"))
+    assert set(LimitFields.__annotations__) == set(children("concurrency[]"))
+    assert {field.name for field in msgspec.structs.fields(models.Limit)} == set(children("concurrency[]"))
     (listing,) = (operation for operation in OPERATIONS if operation.name == "list_jobs")
     assert set(JobFilters.__annotations__) == {param.name for param in listing.params} - {"tenant_id"}
     asked = {field.name for field in msgspec.structs.fields(PreviewRequest)}

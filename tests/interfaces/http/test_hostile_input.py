@@ -214,6 +214,11 @@ async def test_a_request_that_is_wrong_all_over_has_every_problem_in_one_answer(
         "tags": [""],
         "catch_up": {"max": 0},
         "overlap": "sometimes",
+        "concurrency": [
+            {"key": "a", "limit": 0},
+            {"scope": "job_name", "limit": 1},
+            {"scope": "tenant", "key": "a"},
+        ],
         "end_at": "2026-01-01T00:00:00",
         "colour": "red",
     }
@@ -230,6 +235,10 @@ async def test_a_request_that_is_wrong_all_over_has_every_problem_in_one_answer(
         "tags[0]",
         "catch_up.max",
         "overlap",
+        "concurrency[0].limit",
+        "concurrency[1].scope",
+        "concurrency[2].key",
+        "concurrency[2].limit",
         "end_at",
         "colour",
     }

@@ -66,6 +66,14 @@ async def test_header_values_are_never_shown(world: HttpWorld) -> None:
         {"schedule_type": "CRON", "cron_expression": "0 2 * * *", "catch_up": {"policy": "skip"}},
         {"schedule_type": "ONE_OFF", "execute_at": "2026-12-01T00:00:00Z", "deadline_seconds": 5},
         {"schedule_type": "DELAYED", "run_at_epoch_ms": START_MS + 60_001},
+        {
+            "schedule_type": "ONE_OFF",
+            "execute_at": "2026-12-01T00:00:00Z",
+            "concurrency": [
+                {"key": "customer-42", "limit": 2, "max_waiting": 0},
+                {"scope": "tenant", "limit": 100},
+            ],
+        },
         {"schedule_type": "INSTANT", "target": {"type": "HANDLER", "name": "absent"}},
     ],
 )

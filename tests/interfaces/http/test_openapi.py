@@ -91,7 +91,9 @@ def test_every_field_of_the_table_is_in_the_request_schema() -> None:
     for field in FIELDS:
         schema = SCHEMAS["JobRequest"]
         for step in field.path.split("."):
-            schema = schema["properties"][step]
+            name, is_list, _ = step.partition("[]")
+            schema = schema["properties"][name]
+            schema = schema["items"] if is_list else schema
         assert schema["description"] == field.summary
 
 

@@ -55,7 +55,12 @@ def requests(draw: st.DrawFn) -> bytes:
     members: dict[str, Any] = json.loads(json.dumps(draw(st.sampled_from([BILLING, ONCE]))))
     for field in draw(st.lists(st.sampled_from(FIELDS), max_size=4)):
         holder = members
-        if field.parent:
+        if field.parent == "concurrency[]":
+            items = members.setdefault("concurrency", [{"key": "a", "limit": 1}, {"scope": "tenant", "limit": 2}])
+            if not isinstance(items, list) or not all(isinstance(item, dict) for item in items) or not items:
+                continue
+            holder = draw(st.sampled_from(items))
+        elif field.parent:
             holder = members.setdefault(field.parent, {})
             if not isinstance(holder, dict):
                 continue
@@ -106,23 +111,25 @@ def test_any_payload_comes_back_byte_for_byte(payload: Any) -> None:
 
 
 def test_every_field_of_the_table_is_a_field_of_the_decoder() -> None:
-    from tickwheel.domain.requests.body import CatchUpBody, JobBody, RetryBody, TargetBody
+    from tickwheel.domain.requests.body import CatchUpBody, JobBody, LimitBody, RetryBody, TargetBody
 
     holders: dict[str, type[msgspec.Struct]] = {
         "": JobBody,
         "target": TargetBody,
         "retry_policy": RetryBody,
         "catch_up": CatchUpBody,
+        "concurrency[]": LimitBody,
     }
     for parent, holder in holders.items():
         assert set(holder.__struct_fields__) == {field.name for field in FIELDS if field.parent == parent}
     required = {field.name for field in FIELDS if field.required}
-    assert required == {"schedule_type", "target"}
+    assert required == {"schedule_type", "target", "limit"}
 
 
 def test_the_table_states_the_defaults_that_a_request_gets() -> None:
     bare = parse_job_request(
-        b'{"schedule_type":"CRON","cron_expression":"0 0 * * *","target":{"endpoint":"http://a"}}'
+        b'{"schedule_type":"CRON","cron_expression":"0 0 * * *","target":{"endpoint":"http://a"},'
+        b'"concurrency":[{"key":"a","limit":1}]}'
     )
     defaults = {field.path: field.default for field in FIELDS if field.default is not None}
     assert defaults == {
@@ -140,4 +147,5 @@ def test_the_table_states_the_defaults_that_a_request_gets() -> None:
         "catch_up.policy": bare.spec.catch_up.value,
         "catch_up.max": bare.spec.catch_up_max,
         "overlap": bare.spec.overlap.value,
+        "concurrency[].scope": bare.spec.concurrency[0].scope.value,
     }

@@ -9,6 +9,7 @@ import msgspec
 from msgspec import Meta
 
 from tickwheel.domain import limits
+from tickwheel.domain.concurrency import Scope
 from tickwheel.domain.job import CatchUp, Overlap, ScheduleType, TargetType
 
 _Timeout = (
@@ -59,6 +60,15 @@ class CatchUpBody(msgspec.Struct, forbid_unknown_fields=True, gc=False):
     max: Annotated[int, Meta(ge=1, le=limits.CATCH_UP_MAX)] | None = None
 
 
+class LimitBody(msgspec.Struct, forbid_unknown_fields=True, gc=False):
+    """An item of `concurrency`."""
+
+    scope: Scope | None = None
+    key: Annotated[str, Meta(min_length=1, max_length=limits.CONCURRENCY_KEY_CHARS)] | None = None
+    limit: Annotated[int, Meta(ge=1, le=limits.CONCURRENCY_LIMIT_MAX)] | None = None
+    max_waiting: Annotated[int, Meta(ge=0, le=limits.CONCURRENCY_WAITING_MAX)] | None = None
+
+
 class CommonBody(msgspec.Struct, kw_only=True, gc=False):
     """What jobs of all types have, and the times of one-off jobs."""
 
@@ -84,6 +94,7 @@ class JobBody(CommonBody, kw_only=True, forbid_unknown_fields=True, gc=False):
     retry_policy: RetryBody | None = None
     catch_up: CatchUpBody | None = None
     overlap: Overlap | None = None
+    concurrency: Annotated[list[LimitBody], Meta(max_length=limits.CONCURRENCY_COUNT)] | None = None
     start_at: _Instant | None = None
     end_at: _Instant | None = None
 

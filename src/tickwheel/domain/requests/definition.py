@@ -9,6 +9,7 @@ from typing import Any, Final
 import msgspec
 from msgspec.structs import replace
 
+from tickwheel.domain.concurrency import Limit
 from tickwheel.domain.errors import FieldProblem, InvalidRequest
 from tickwheel.domain.job import Job, ScheduleType, Spec, Target, TargetType
 from tickwheel.domain.requests.instants import format_instant
@@ -37,6 +38,7 @@ def definition_of(job: Job, *, reveal: bool = False) -> dict[str, Any]:
             "max_interval_sec": seconds(spec.retry.max_interval_ms),
         },
         "deadline_seconds": None if spec.deadline_ms is None else seconds(spec.deadline_ms),
+        "concurrency": [_limit(limit) for limit in spec.concurrency] or None,
         "tags": list(job.tags) or None,
         "idempotency_key": job.idempotency_key,
     }
@@ -79,6 +81,16 @@ def _recurrence(spec: Spec) -> dict[str, Any]:
         "start_at": None if spec.start_ms is None else format_instant(spec.start_ms),
         "end_at": None if spec.end_ms is None else format_instant(spec.end_ms),
     }
+
+
+def _limit(limit: Limit) -> dict[str, Any]:
+    members = {
+        "scope": limit.scope.value,
+        "key": limit.key or None,
+        "limit": limit.limit,
+        "max_waiting": limit.max_waiting,
+    }
+    return {name: value for name, value in members.items() if value is not None}
 
 
 def _target(target: Target, reveal: bool) -> dict[str, Any]:

@@ -21,11 +21,12 @@ class Kind(StrEnum):
     OBJECT = "object"
     STRING_MAP = "object of strings"
     STRING_LIST = "array of strings"
+    OBJECT_LIST = "array of objects"
     ANY = "any JSON"
 
 
 class Field(msgspec.Struct, frozen=True, kw_only=True):
-    """One field. `path` is dotted; bounds are inclusive and in the unit that the name says.
+    """One field. `path` is dotted, `[]` is each item; bounds are inclusive and in the unit that the name says.
 
     `schedule_types` and `target_type` say with which it goes; empty and None mean with all. `not_with` names
     fields that exclude it. `null` always means the default.

@@ -8,6 +8,7 @@ property test holds the two together.
 from typing import Final
 
 from tickwheel.domain import limits
+from tickwheel.domain.concurrency import Scope
 from tickwheel.domain.job import DEFAULT_TENANT, CatchUp, Lane, Overlap, ScheduleType, TargetType
 from tickwheel.domain.requests.field import Field, Kind
 
@@ -255,6 +256,43 @@ FIELDS: Final[tuple[Field, ...]] = (
         summary="A run that could not start this long after its time is skipped; without it nothing is too late.",
     ),
     Field(
+        path="concurrency",
+        kind=Kind.OBJECT_LIST,
+        default_text="none",
+        max_items=limits.CONCURRENCY_COUNT,
+        summary="Limits on how many runs are in flight at a time over the whole cluster; all have to hold.",
+    ),
+    Field(
+        path="concurrency[].scope",
+        kind=Kind.ENUM,
+        default=Scope.KEY,
+        choices=tuple(Scope),
+        summary="Whose runs count: of jobs with this key, of this job's name, or of the tenant; in each case only of "
+        "jobs that state such a limit.",
+    ),
+    Field(
+        path="concurrency[].key",
+        kind=Kind.STRING,
+        max_chars=limits.CONCURRENCY_KEY_CHARS,
+        summary="Any text; jobs of the tenant that name it are counted together. Required for scope key.",
+    ),
+    Field(
+        path="concurrency[].limit",
+        kind=Kind.INTEGER,
+        required=True,
+        minimum=1,
+        maximum=limits.CONCURRENCY_LIMIT_MAX,
+        summary="A run of this job starts only while fewer than this are in flight.",
+    ),
+    Field(
+        path="concurrency[].max_waiting",
+        kind=Kind.INTEGER,
+        default_text="all wait",
+        minimum=0,
+        maximum=limits.CONCURRENCY_WAITING_MAX,
+        summary="So many runs that are due wait for a slot; a further one is skipped with the reason limit.",
+    ),
+    Field(
         path="start_at",
         kind=Kind.INSTANT,
         max_chars=limits.INSTANT_CHARS,
@@ -276,5 +314,5 @@ FIXED_FIELDS: Final = ("tenant_id", "schedule_type", "idempotency_key")
 
 
 def children(parent: str) -> dict[str, Field]:
-    """The fields directly inside the object at `parent` ("" for the top), by name."""
+    """The fields directly inside the object at `parent` ("" for the top, `list[]` for an item), by name."""
     return {field.name: field for field in FIELDS if field.parent == parent}

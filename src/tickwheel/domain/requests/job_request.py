@@ -55,8 +55,9 @@ def request_hash(request: JobRequest) -> bytes:
 
 def _flat(spec: Spec) -> tuple[Any, ...]:
     """All values with nothing left out; the stored form leaves out defaults, but not reliably all of them."""
-    target, retry, *rest = astuple(spec)
-    return (astuple(target), astuple(retry), *rest)
+    target, retry, *rest, concurrency = astuple(spec)
+    limits = (tuple(map(astuple, concurrency)),) if concurrency else ()  # so that older keys keep their hashes
+    return (astuple(target), astuple(retry), *rest, *limits)
 
 
 def _normal_payload(payload: str) -> bytes:

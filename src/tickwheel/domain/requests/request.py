@@ -108,4 +108,6 @@ def _member_count(body: JobBody) -> int:
         count += given_count(body.retry_policy)
     if body.catch_up is not None:
         count += given_count(body.catch_up)
+    if body.concurrency is not None:
+        count += sum(map(given_count, body.concurrency))
     return count

@@ -2,11 +2,15 @@
 
 from typing import Final
 
+from msgspec.structs import replace
+
 from tickwheel.domain import limits
+from tickwheel.domain.concurrency import Limit, Scope
 from tickwheel.domain.cron import CronError, parse_cron
 from tickwheel.domain.job import DEFAULT_TENANT, CatchUp, Lane, Overlap, ScheduleType, Spec, Target, TargetType
 from tickwheel.domain.outcome import RetryPolicy
 from tickwheel.domain.requests.body import CommonBody, JobBody, OnceBody, RetryBody, TargetBody
+from tickwheel.domain.requests.concurrency_rules import limit_faults
 from tickwheel.domain.requests.instants import InstantError, parse_instant
 from tickwheel.domain.requests.job_request import JobRequest
 from tickwheel.domain.requests.json_depth import nests_deeper_than
@@ -38,7 +42,10 @@ def build_request(body: JobBody) -> JobRequest:
         and body.end_at is None
     ):
         raise Doubtful("a field of CRON jobs")
-    return build_once(body, build_spec(body.target, body.retry_policy, body.deadline_seconds))
+    spec = build_spec(body.target, body.retry_policy, body.deadline_seconds)
+    if body.concurrency:
+        spec = replace(spec, concurrency=_concurrency(body))
+    return build_once(body, spec)
 
 
 def build_once(body: JobBody | OnceBody, spec: Spec) -> JobRequest:
@@ -91,8 +98,21 @@ def _build_cron(body: JobBody) -> JobRequest:
         deadline_ms=_length_ms(body.deadline_seconds),
         start_ms=start_ms,
         end_ms=end_ms,
+        concurrency=_concurrency(body),
     )
     return _assemble(body, spec, None, None, warnings)
+
+
+def _concurrency(body: JobBody) -> tuple[Limit, ...]:
+    given = [(one.scope or Scope.KEY, one.key, one.limit, one.max_waiting) for one in body.concurrency or ()]
+    if any(limit_faults([(scope, key) for scope, key, _, _ in given], body.job_name or "")):
+        raise Doubtful("concurrency")
+    limits = []
+    for scope, key, limit, max_waiting in given:
+        if limit is None or (key is not None and text_fault(key) is not None):
+            raise Doubtful("a limit")
+        limits.append(Limit(limit, scope, key or "", max_waiting))
+    return tuple(limits)
 
 
 def _assemble(

@@ -4,8 +4,10 @@ It walks the tree of `strict_json` along the table of `fields`, so the messages,
 the checks have one source. Value checks that the fast half makes too are the same functions.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Final
+
+from msgspec.structs import replace
 
 from tickwheel.domain import limits
 from tickwheel.domain.errors import FieldProblem, InvalidRequest
@@ -13,7 +15,7 @@ from tickwheel.domain.requests.fields import Field, Kind, children
 from tickwheel.domain.requests.payload_scan import payload_problems, payload_text, step
 from tickwheel.domain.requests.request_relations import relation_problems
 from tickwheel.domain.requests.request_values import value_problems, wrong_kind
-from tickwheel.domain.requests.strict_json import Json, JsonFault, Members, load
+from tickwheel.domain.requests.strict_json import Json, JsonFault, Members, kind_of, load
 from tickwheel.domain.requests.unknown_fields import unknown_field
 
 MALFORMED: Final = "malformed_json"
@@ -52,6 +54,8 @@ def field_problems(field: Field, value: Json) -> Iterator[FieldProblem]:
         return
     if field.path == "payload":
         yield from payload_problems(value)
+    elif field.kind is Kind.OBJECT_LIST:
+        yield from _items_problems(field, value)
     elif field.kind is not Kind.OBJECT:
         yield from value_problems(field, value)
     elif isinstance(value, Members):
@@ -66,8 +70,10 @@ def repeated_keys(parent: str, members: Members) -> Iterator[FieldProblem]:
         yield FieldProblem(step(parent, key), "is given twice; name each field once", "repeated")
 
 
-def _object_problems(parent: str, members: Members) -> Iterator[FieldProblem]:
-    known = children(parent)
+def _object_problems(
+    parent: str, members: Members, known: Mapping[str, Field] | None = None
+) -> Iterator[FieldProblem]:
+    known = children(parent) if known is None else known
     yield from repeated_keys(parent, members)
     for key, value in members.items():
         field = known.get(key)
@@ -75,6 +81,24 @@ def _object_problems(parent: str, members: Members) -> Iterator[FieldProblem]:
             yield unknown_field(parent, key, known)
         else:
             yield from field_problems(field, value)
+
+
+def _items_problems(field: Field, items: Json) -> Iterator[FieldProblem]:
+    if not isinstance(items, list):
+        yield wrong_kind(field, items)
+        return
+    if field.max_items is not None and len(items) > field.max_items:
+        yield FieldProblem(field.path, f"has {len(items)} items; at most {field.max_items} are allowed")
+    known = children(f"{field.path}[]")
+    for index, item in enumerate(items):
+        at = f"{field.path}[{index}]"
+        if isinstance(item, Members):
+            yield from _object_problems(at, item, {n: replace(f, path=f"{at}.{n}") for n, f in known.items()})
+            for name, one in known.items():
+                if one.required and item.get(name) is None:
+                    yield FieldProblem(f"{at}.{name}", f"is required: {one.summary}", "required")
+        else:
+            yield FieldProblem(at, f"must be an object, not {kind_of(item)}", "type")
 
 
 def size_problems(raw: bytes) -> Iterator[FieldProblem]:

@@ -3,9 +3,11 @@
 from collections.abc import Iterator, Mapping, Set
 
 from tickwheel.domain import limits
+from tickwheel.domain.concurrency import Scope
 from tickwheel.domain.cron import CronError, parse_cron
 from tickwheel.domain.errors import FieldProblem
 from tickwheel.domain.job import ScheduleType, TargetType
+from tickwheel.domain.requests.concurrency_rules import limit_faults
 from tickwheel.domain.requests.fields import FIELDS, TIME_FIELDS, Field
 from tickwheel.domain.requests.instants import InstantError, parse_instant
 from tickwheel.domain.requests.strict_json import Json
@@ -25,6 +27,9 @@ def relation_problems(tree: Given, faulty: Set[str]) -> Iterator[FieldProblem]:
     retry = given.get("retry_policy")
     if isinstance(retry, dict):
         yield from _retry_problems(_given(retry), faulty)
+    limits_given = given.get("concurrency")
+    if isinstance(limits_given, list):
+        yield from _limit_problems(limits_given, given.get("job_name", ""), faulty)
 
 
 def _schedule_problems(given: Given, faulty: Set[str]) -> Iterator[FieldProblem]:
@@ -87,6 +92,16 @@ def _retry_problems(retry: Given, faulty: Set[str]) -> Iterator[FieldProblem]:
         yield FieldProblem(
             "retry_policy.max_interval_sec", f"must not be below initial_interval_sec ({initial})", "conflict"
         )
+
+
+def _limit_problems(items: list[Json], job_name: Json, faulty: Set[str]) -> Iterator[FieldProblem]:
+    pairs: list[tuple[Scope | None, str | None]] = []
+    for index, item in enumerate(items):
+        at, given = f"concurrency[{index}]", _given(item) if isinstance(item, dict) else {}
+        odd = not isinstance(item, dict) or {f"{at}.scope", f"{at}.key"} & faulty
+        pairs.append((None if odd else Scope(given.get("scope", Scope.KEY)), None if odd else given.get("key")))
+    for index, member, fault, code in limit_faults(pairs, job_name if isinstance(job_name, str) else "x"):
+        yield FieldProblem(f"concurrency[{index}].{member}", fault, code)
 
 
 def _given(members: Mapping[str, Json]) -> Given:

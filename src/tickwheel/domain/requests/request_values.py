@@ -22,6 +22,7 @@ _WANTED: Final = {
     Kind.OBJECT: "an object",
     Kind.STRING_MAP: "an object of strings",
     Kind.STRING_LIST: "an array of strings",
+    Kind.OBJECT_LIST: "an array of objects",
 }
 _TEXT_CHECKS: Final[dict[str, Callable[[str], str | None]]] = {
     "tenant_id": tenant_fault,

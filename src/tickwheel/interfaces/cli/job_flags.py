@@ -32,6 +32,12 @@ _FLAGS: Final = (
     click.option("--tag", "tags", multiple=True, help="A word to find it by; repeatable."),
     click.option("--catch-up", metavar="POLICY", help="After downtime: fire_once, fire_all or skip."),
     click.option("--overlap", metavar="RULE", help="While an earlier run goes on: allow, skip or buffer_one."),
+    click.option(
+        "--concurrency",
+        multiple=True,
+        metavar="LIMIT",
+        help="Runs in flight at a time: key:TEXT=N, job_name=N or tenant=N; N/1 lets one wait; repeatable.",
+    ),
     click.option("--deadline", type=Length(), metavar="LENGTH", help="Skip a run that starts later than this."),
     click.option("--start-at", metavar="ISO", help="No occurrence before it."),
     click.option("--end-at", metavar="ISO", help="No occurrence from it on."),
@@ -64,6 +70,7 @@ def read_flags(flags: dict[str, Any]) -> dict[str, Any]:
         "tags": list(flags["tags"]) or None,
         "catch_up": None if flags["catch_up"] is None else {"policy": flags["catch_up"]},
         "overlap": flags["overlap"],
+        "concurrency": [_limit(text, problems) for text in flags["concurrency"]] or None,
         "deadline_seconds": flags["deadline"],
         "start_at": flags["start_at"],
         "end_at": flags["end_at"],
@@ -94,6 +101,21 @@ def _target(flags: dict[str, Any], problems: list[FieldProblem]) -> dict[str, An
         target["type"] = "HTTP_WEBHOOK"
     given = {name: value for name, value in target.items() if value is not None}
     return given or None
+
+
+def _limit(text: str, problems: list[FieldProblem]) -> dict[str, Any]:
+    """`key:customer-42=2/1`: the scope, the key, the limit, how many may wait."""
+    counts, equals, numbers = text.rpartition("=")
+    limit, slash, waiting = numbers.partition("/")
+    scope, colon, key = counts.partition(":")
+    try:
+        given = {"scope": scope, "limit": int(limit)} | ({"max_waiting": int(waiting)} if slash else {})
+    except ValueError:
+        given = {}
+    if not equals or not given:
+        form = "key:TEXT=N, job_name=N or tenant=N, with N a number, or two as in 2/1"
+        problems.append(FieldProblem("--concurrency", f"{text!r} is not of the form {form}"))
+    return given | ({"key": key} if colon else {})
 
 
 def _headers(lines: Sequence[str], problems: list[FieldProblem]) -> dict[str, str] | None:

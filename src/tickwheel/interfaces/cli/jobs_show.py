@@ -5,7 +5,7 @@ import msgspec
 
 from tickwheel.interfaces.cli.instants import exact, short
 from tickwheel.interfaces.cli.output import print_fields, print_table
-from tickwheel.interfaces.client.models import Job, JobPage, Target
+from tickwheel.interfaces.client.models import Job, JobPage, Limit, Target
 
 
 def show_job(job: Job) -> None:
@@ -38,6 +38,7 @@ def show_job(job: Job) -> None:
             ("priority", job.priority),
             ("catch-up", None if job.catch_up is None else job.catch_up.policy),
             ("overlap", job.overlap),
+            ("limits", ", ".join(map(_limit, job.concurrency or ()))),
             ("deadline", None if job.deadline_seconds is None else f"{job.deadline_seconds:g} s"),
             ("from", exact(job.start_at)),
             ("until", exact(job.end_at)),
@@ -70,6 +71,12 @@ def show_jobs(page: JobPage) -> None:
     )
     if page.next_cursor:
         click.echo(f"There are more: --cursor {page.next_cursor}, or --all", err=True)
+
+
+def _limit(limit: Limit) -> str:
+    """As the flag has it."""
+    counts = f"key:{limit.key}" if limit.key is not None else limit.scope
+    return f"{counts}={limit.limit}" + ("" if limit.max_waiting is None else f"/{limit.max_waiting}")
 
 
 def _call(target: Target) -> str:

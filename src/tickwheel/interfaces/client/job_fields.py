@@ -37,6 +37,15 @@ class CatchUpFields(TypedDict, total=False):
     max: int
 
 
+class LimitFields(TypedDict, total=False):
+    """A limit on runs in flight: of a `key`, of the job's name, or of the tenant."""
+
+    scope: Literal["key", "job_name", "tenant"]
+    key: str
+    limit: int
+    max_waiting: int | None
+
+
 class EditFields(TypedDict, total=False):
     """What an edit may change."""
 
@@ -53,6 +62,7 @@ class EditFields(TypedDict, total=False):
     tags: Sequence[str]
     catch_up: CatchUpFields
     overlap: Literal["allow", "skip", "buffer_one"]
+    concurrency: Sequence[LimitFields] | None
     deadline_seconds: float | timedelta | None
     start_at: datetime | str | None
     end_at: datetime | str | None

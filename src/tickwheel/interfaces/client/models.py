@@ -79,6 +79,15 @@ class CatchUp(msgspec.Struct, frozen=True, kw_only=True):
     max: int
 
 
+class Limit(msgspec.Struct, frozen=True, kw_only=True):
+    """A limit on runs in flight; `max_waiting` None: any number waits."""
+
+    scope: str
+    limit: int
+    key: str | None = None
+    max_waiting: int | None = None
+
+
 class RunBrief(msgspec.Struct, frozen=True, kw_only=True):
     """A run, in short."""
 
@@ -120,6 +129,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     end_at: datetime | None
     catch_up: CatchUp | None
     overlap: str | None
+    concurrency: tuple[Limit, ...] | None = None  # no limits
     deadline_seconds: float | None
     next_run_time_epoch_ms: int | None
     next_run_time_iso: datetime | None

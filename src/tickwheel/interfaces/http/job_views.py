@@ -48,6 +48,7 @@ class JobBody(msgspec.Struct):
     retry_policy: Annotated[Members, _as_requested("retry_policy")]
     catch_up: Annotated[Members | None, _as_requested("catch_up")]
     overlap: str | None
+    concurrency: Annotated[list[Members] | None, _as_requested("concurrency")]
     deadline_seconds: int | float | None
     tags: list[str]
     idempotency_key: str | None
@@ -93,6 +94,7 @@ def job_body(view: JobView, now_ms: int) -> JobBody:
         retry_policy=asked["retry_policy"],
         catch_up=asked.get("catch_up"),
         overlap=asked.get("overlap"),
+        concurrency=asked.get("concurrency"),
         deadline_seconds=asked.get("deadline_seconds"),
         tags=asked.get("tags", []),
         idempotency_key=asked.get("idempotency_key"),

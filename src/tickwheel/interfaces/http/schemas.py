@@ -21,6 +21,7 @@ _TYPES: Final = {
     Kind.OBJECT: "object",
     Kind.STRING_MAP: "object",
     Kind.STRING_LIST: "array",
+    Kind.OBJECT_LIST: "array",
 }
 
 _COMPACT_REQUIRED: Final = ("target_endpoint", "trigger_type")
@@ -91,7 +92,7 @@ def _plain(field: Field) -> Json:
         "minimum": field.minimum,
         "maximum": field.maximum,
         "maxLength": field.max_chars if field.kind is not Kind.STRING_LIST else None,
-        "maxItems": field.max_items if field.kind is Kind.STRING_LIST else None,
+        "maxItems": field.max_items if field.kind in (Kind.STRING_LIST, Kind.OBJECT_LIST) else None,
         "maxProperties": field.max_items if field.kind is Kind.STRING_MAP else None,
         "enum": list(field.choices) or None,
         "format": "date-time" if field.kind is Kind.INSTANT else None,
@@ -101,6 +102,8 @@ def _plain(field: Field) -> Json:
         schema["additionalProperties"] = {"type": "string"}
     if field.kind is Kind.STRING_LIST:
         schema["items"] = {"type": "string", "minLength": 1, "maxLength": field.max_chars}
+    if field.kind is Kind.OBJECT_LIST:
+        schema["items"] = _object(f"{field.path}[]", required=True)
     return schema
 
 

@@ -97,6 +97,7 @@ JOB: Final[Json] = {
     },
     "catch_up": None,
     "overlap": None,
+    "concurrency": [{"scope": "key", "key": "customer-42", "limit": 2}],
     "deadline_seconds": None,
     "tags": [],
     "idempotency_key": None,
