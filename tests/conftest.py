@@ -24,6 +24,7 @@ from .servers.memory import memory_folder
 from .servers.postgresql import PostgresServer
 from .servers.postgresql_binaries import NoPostgres
 from .servers.postgresql_databases import blank_database, shared_server, stop_shared_server
+from .servers.redis import NoRedis, stop_shared_redis
 
 FAULT_SUITES = {"postgresql_faults", "coordinator_faults", "test_chaos.py", "test_rolling_upgrade.py"}
 """Folders and files of tests that break real servers for minutes: `make test-faults`."""
@@ -102,7 +103,7 @@ def blank_postgresql(postgresql: PostgresServer) -> Iterator[str]:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_setup() -> Generator[None, None, None]:
-    """A test that needs PostgreSQL or etcd where there is none is skipped."""
+    """A test that needs PostgreSQL, etcd or Redis where there is none is skipped."""
     return (yield from _skipping_without_servers())
 
 
@@ -115,7 +116,7 @@ def pytest_runtest_call() -> Generator[None, None, None]:
 def _skipping_without_servers() -> Generator[None, None, None]:
     try:
         return (yield)
-    except (NoPostgres, NoEtcd) as error:
+    except (NoPostgres, NoEtcd, NoRedis) as error:
         pytest.skip(str(error))
 
 
@@ -123,12 +124,13 @@ def pytest_sessionfinish() -> None:
     """End what the tests of this process shared."""
     stop_shared_server()
     stop_shared_etcd()
+    stop_shared_redis()
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """One line for all the tests that were skipped for want of a server."""
     reasons = [str(report.longrepr) for report in terminalreporter.stats.get("skipped", [])]
-    for server in ("PostgreSQL", "etcd"):
+    for server in ("PostgreSQL", "etcd", "Redis"):
         count = sum(f"no {server}" in reason for reason in reasons)
         if count:
             terminalreporter.write_line(
