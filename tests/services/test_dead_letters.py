@@ -3,15 +3,18 @@
 import pytest
 
 from tickwheel.domain.errors import NotFound
-from tickwheel.domain.outcome import OK
+from tickwheel.domain.outcome import OK, Outcome, OutcomeClass
 
 from .desk import MINUTE_MS, TENANT, Desk
-from .world import FAILED, REFUSED
+from .world import REFUSED
+
+TOO_EARLY = Outcome(outcome_class=OutcomeClass.RETRYABLE, http_status=425, error="answered 425")
+"""From a host that lives: one that answers nothing would be left alone."""
 
 
 async def failed_jobs(desk: Desk, count: int) -> list[tuple[bytes, int]]:
     ids = [await desk.once(0, retry_policy={"max_retries": 1, "initial_interval_sec": 1}) for _ in range(count)]
-    desk.behave = lambda work: FAILED
+    desk.behave = lambda work: TOO_EARLY
     await desk.clock.advance(5_000)
     return [(job_id, (await desk.run_of(job_id)).scheduled_ms) for job_id in ids]
 

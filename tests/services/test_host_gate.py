@@ -11,9 +11,10 @@ from tickwheel.ports.executor import Work
 from tickwheel.services.gates.host_gate import HostGate, host_of
 from tickwheel.services.ready import ReadyRing
 from tickwheel.services.scheduler import SchedulerSettings
+from tickwheel.testing.seeded_randomness import SeededRandomness
 from tickwheel.testing.virtual_clock import VirtualClock
 
-from .world import World
+from .world import Events, World
 
 HANGING, QUICK = "https://hanging.example/x", "https://quick.example/x"
 
@@ -68,7 +69,7 @@ async def test_held_runs_are_called_as_places_become_free_until_none_is_left() -
     assert len(webhooks.calls) == len(ids)
     assert most <= 8
     assert scheduler.gate.held_count == 0
-    assert not scheduler.gate._hosts
+    assert not scheduler.gate.hosts.known
     await scheduler.drain(0)
 
 
@@ -79,7 +80,7 @@ async def test_quick_host_gets_more_places_than_connections_and_runs_all() -> No
     await world.clock.advance(5_000)
     assert len(world.calls) == 1_000
     assert len({call.work.run_id for call in world.calls}) == 1_000
-    assert not scheduler.gate._hosts
+    assert not scheduler.gate.hosts.known
     await scheduler.drain(0)
 
 
@@ -101,7 +102,7 @@ async def test_store_that_fails_gives_the_places_back() -> None:
     await world.add(scheduler, *(world.job(in_ms=10, endpoint=QUICK) for _ in range(100)))
     await world.clock.advance(60_000)
     assert len(world.calls) == 100
-    assert not scheduler.gate._hosts
+    assert not scheduler.gate.hosts.known
     await scheduler.drain(0)
 
 
@@ -117,7 +118,16 @@ def test_a_batch_is_admitted_like_its_rows_one_by_one(rows: list[tuple[Lane, str
     timers = empty(TIMER, len(rows))
     timers["flags"] = [lane for lane, _ in rows]
     specs = [Spec(target=Target(type=TargetType.HTTP_WEBHOOK, endpoint=endpoint)) for _, endpoint in rows]
-    whole, single = (HostGate(limit=8, ready=ReadyRing(), clock=VirtualClock()) for _ in range(2))
+    whole, single = (
+        HostGate(
+            limit=8,
+            ready=ReadyRing(),
+            clock=VirtualClock(),
+            randomness=SeededRandomness(1),
+            events=Events(),
+        )
+        for _ in range(2)
+    )
     held = [n for n in range(len(rows)) if single.admit(timers[n : n + 1], specs[n : n + 1], ())]
     assert whole.admit(timers, specs, ()) == held
     assert whole.held_count == single.held_count == len(held)

@@ -22,6 +22,7 @@ from tickwheel.ports.events import AttemptsStarted, EventSink
 from tickwheel.ports.executor import Executor, Work
 from tickwheel.ports.store import AttemptNote, WorkDefinition
 from tickwheel.services.completion import Completions
+from tickwheel.services.gates.evidence import Ended
 from tickwheel.services.inflight import ATTEMPT, InFlight
 
 Slots = npt.NDArray[np.intp]
@@ -69,7 +70,7 @@ class Pool:
         events: EventSink,
         on_begun: Callable[[], None],
         on_free: Callable[[], None],
-        on_ended: Callable[[Sequence[Work | None]], None],
+        on_ended: Callable[[Sequence[Work | None], Ended | None], None],
     ) -> None:
         self.slots = LaneSlots(capacity)
         self.inflight = InFlight(capacity)
@@ -121,7 +122,7 @@ class Pool:
         if len(rows):
             works = [self.inflight.works[slot] for slot in slots[over].tolist()]
             self._free(slots[over].tolist(), rows)
-            self._on_ended(works)
+            self._on_ended(works, None)
             self._on_free()
         return rows
 
@@ -187,7 +188,7 @@ class Pool:
                 self._decide_one(rows, number, slots[number], outcome, now_ms, notes)
         works = [self.inflight.works[slot] for slot in slots]
         self._free(slots, attempts)
-        self._on_ended(works)
+        self._on_ended(works, Ended(rows, attempts["begun_mono_ms"], outcomes))
         # An attempt that was told to stop was cancelled in the store, or lost its lease and is the reaper's: that
         # it did stop is no news to commit (a CANCELLED written for a lost lease would lose the run).
         stopped = (attempts["stopping"] != 0) & (rows["outcome"] == OutcomeClass.CANCELLED)

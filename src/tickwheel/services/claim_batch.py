@@ -41,7 +41,7 @@ class ClaimBatch:
         What is not claimed now leaves the batch with its slot: gives the rows whose target nothing here runs.
         """
         unserved = self.timers[plan.unserved]
-        held = self._gate.admit(self.timers, plan.specs, plan.failed + plan.unserved)
+        held = self._gate.admit(self.timers, plan.specs, plan.failed + plan.unserved, plan.skips(self.timers))
         self.works, self.specs, self.claims, self._admitted = works, plan.specs, plan.claims, True
         keep = np.ones(len(self.timers), dtype=np.bool_)
         keep[plan.failed + plan.unserved + held] = False

@@ -49,6 +49,11 @@ class Plan(NamedTuple):
     failed: list[int]  # their schedule could not be planned
     unserved: list[int]  # nothing in this process runs their target
 
+    def skips(self, timers: Rows) -> list[int]:
+        """Rows whose claim starts nothing. (A follow-up that is too late may have begun, and then goes on.)"""
+        rows = (self.claims["action"] == ClaimAction.SKIP) & (timers["gen"] > 0)
+        return np.flatnonzero(rows).tolist()
+
 
 class Planner:
     """Plans batches; pure but for its events. `serves` says whether this process can run a target."""

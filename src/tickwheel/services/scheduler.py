@@ -12,19 +12,21 @@ Everything in memory here can be lost at any moment; the store has it all.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import Final
 
 import msgspec
 
 from tickwheel.domain.columns import Rows
+from tickwheel.domain.ids import SHARD_COUNT
 from tickwheel.domain.job import Target
 from tickwheel.domain.outcome import Outcome
+from tickwheel.domain.rate import RateLimit
 from tickwheel.domain.wheel import TimingWheel
 from tickwheel.ports.clock import Clock, Randomness
 from tickwheel.ports.events import EventSink
-from tickwheel.ports.executor import Executor, Work
+from tickwheel.ports.executor import Executor
 from tickwheel.ports.shards import ShardStore
 from tickwheel.ports.store import Store
 from tickwheel.services.alarm import wait_at_most
@@ -60,10 +62,6 @@ DRAIN_MARGIN_MS: Final = 2_000
 """After the grace time, how long the last completions may take to commit."""
 
 
-def _ignore(works: Sequence[Work | None]) -> None:
-    """Handlers have no host."""
-
-
 class SchedulerSettings(msgspec.Struct, frozen=True):
     """Lengths in ms, counts in rows."""
 
@@ -75,6 +73,8 @@ class SchedulerSettings(msgspec.Struct, frozen=True):
     handler_slots: int = 512
     retention_ms: int = 7 * 86_400_000
     feed_poll_ms: int = 75
+    host_rates: Mapping[str, RateLimit] = {}
+    handler_rates: Mapping[str, RateLimit] = {}
 
 
 class Scheduler:
@@ -105,7 +105,16 @@ class Scheduler:
         self._ownership: OwnershipSide | None = None
         self.wheel, self.ready = TimingWheel(clock.now_ms()), ReadyRing()
         self.parked = Parked(ready=self.ready, clock=clock)
-        self.gate = HostGate(limit=settings.webhook_host_limit, ready=self.ready, clock=clock)
+        self.gate = HostGate(
+            limit=settings.webhook_host_limit,
+            ready=self.ready,
+            clock=clock,
+            randomness=randomness,
+            events=events,
+            host_rates=settings.host_rates,
+            handler_rates=settings.handler_rates,
+            share=self._share,
+        )
         self._unserved = Unserved()
         self._ticker = Ticker(
             wheel=self.wheel, ready=self.ready, holdings=holdings, clock=clock, on_due=self._wake_claims
@@ -136,11 +145,11 @@ class Scheduler:
                 events=events,
                 on_begun=self._wake_heartbeats,
                 on_free=self._wake_claims,
-                on_ended=on_ended,
+                on_ended=self.gate.leave,
             )
-            for capacity, build, on_ended in (
-                (settings.webhook_slots, build_webhooks, self.gate.leave),
-                (settings.handler_slots, build_handlers, _ignore),
+            for capacity, build in (
+                (settings.webhook_slots, build_webhooks),
+                (settings.handler_slots, build_handlers),
             )
         ]
         self._slices = Slices(
@@ -289,6 +298,7 @@ class Scheduler:
             ("lease guard", self._heartbeats.guard),
             ("reaper", self._reaper.run),
             ("parked", partial(self.parked.run, self._wake_claims)),
+            ("gates", partial(self.gate.run, self._wake_claims)),
             ("sweeper", self._sweeper.run),
             ("chain check", self._chain_check.run),
             ("safety net", self._safety_net.run),
@@ -322,6 +332,12 @@ class Scheduler:
             if end["due_ms"] >= 0:
                 key = end["job_id"].tobytes(), int(end["scheduled_ms"])
                 self._reaper.watch(*key, int(end["fence"]), lease_ms, int(end["due_ms"]))
+
+    def _share(self) -> float:
+        """How much of the cluster's work is this process's: its part of the shards, one of them at least."""
+        if self._shards is None:
+            return 1.0
+        return max(1, len(self.holdings.shards())) / SHARD_COUNT
 
     def _has_room(self) -> bool:
         return len(self.wheel) + len(self.ready) + self.gate.held_count < self._settings.armed_limit

@@ -16,7 +16,7 @@ from tickwheel.services.scheduler import Scheduler, SchedulerSettings
 SLOTS: Final = 65_536
 """More than a few batches of claims: with attempts that are over at once, credits never run out."""
 LEASE_MS: Final = 86_400_000
-CLAIMING: Final = frozenset({"slices", "ticker", "claims", "completion", "parked"})
+CLAIMING: Final = frozenset({"slices", "ticker", "claims", "completion", "parked", "gates"})
 """The loops from a stored timer to a committed claim; `drain` waits for completions."""
 
 

@@ -2,157 +2,307 @@
 
 Without it, two thousand runs for a host that hangs would fill every slot, claimed and waiting for their turn,
 and no other host would be called. A host has `limit` places, shared between the lanes like the slots of an
-executor, so its CRITICAL runs also find room while LOW ones hang.
+executor, so its CRITICAL runs also find room while LOW ones hang. Fewer when it pushes back (`domain.aimd`), one
+or none when it answers nothing or asks to be left alone (`domain.breaker`), and no more per second than its rate,
+where one is set (`domain.rate`). Handlers have places here only when they have a rate.
 
-A host that answers quickly is given more places than it has connections, as many as it has just ended in a
-twentieth of a second: the next runs are claimed and ready when a connection becomes free. Example, limit 64: a
-host that ended 300 runs in the last 50 ms has 320 places (64 + the most, 4 * 64), one that hangs has 64.
+What waits is released when attempts end, and by `run` when time has passed: a pause is over, a rate allows more, a
+deadline is over (its claim is what skips the run).
 """
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Final
 
 import numpy as np
 
 from tickwheel.domain.columns import FLAG_LANE_MASK, TIMER, Rows, empty
-from tickwheel.domain.job import Spec, TargetType
-from tickwheel.domain.lanes import LANE_COUNT, LaneSlots
-from tickwheel.ports.clock import Clock
+from tickwheel.domain.job import Spec, Target, TargetType
+from tickwheel.domain.rate import RateLimit
+from tickwheel.ports.clock import Clock, Randomness
+from tickwheel.ports.events import EventSink, HostClosed, HostOpened
 from tickwheel.ports.executor import Work
-from tickwheel.services.ready import KIND_WEBHOOK, ReadyRing, kinds_of
+from tickwheel.services.alarm import Alarm
+from tickwheel.services.gates.evidence import Ended, Evidence, read_evidence
+from tickwheel.services.gates.host import Change, Ends, Host
+from tickwheel.services.gates.hosts import Hosts
+from tickwheel.services.ready import KIND_HANDLER, KIND_WEBHOOK, ReadyRing, kinds_of
 
-PACE_MS: Final = 50
-AHEAD_FACTOR: Final = 4
-"""At most this many times `limit` more places for a host that answers quickly."""
-
-
-class _Host:
-    """Places of one host, and what waits for them."""
-
-    __slots__ = ("ended_before", "ended_now", "pace", "promised", "slots", "waiting")
-
-    def __init__(self, limit: int) -> None:
-        self.slots = LaneSlots(limit)
-        self.waiting = ReadyRing()
-        self.promised = 0  # put back into the ready ring for places that are free, not seen again yet
-        self.pace = 0  # number of the twentieth of a second that `ended_now` counts
-        self.ended_now = self.ended_before = 0
-
-    @property
-    def used(self) -> int:
-        return sum(self.slots.used)
+LOOK_STEP_MS: Final = 5
+LONGEST_SLEEP_MS: Final = 1_000
+RELOOK_MS: Final = 5_000
+"""What was promised a place and never came (its shard has left) is replaced after so long."""
+PROBE_RELOOK_MS: Final = 1_000
 
 
 class HostGate:
-    """Counts the webhooks in flight per host. Runs that find no place are kept here, as TIMER rows."""
+    """Counts the runs in flight per target. Those that find no place are kept here, as TIMER rows."""
 
-    def __init__(self, *, limit: int, ready: ReadyRing, clock: Clock) -> None:
-        self._limit, self._ready, self._clock = limit, ready, clock
-        self._hosts: dict[str, _Host] = {}
+    def __init__(
+        self,
+        *,
+        limit: int,
+        ready: ReadyRing,
+        clock: Clock,
+        randomness: Randomness,
+        events: EventSink,
+        host_rates: Mapping[str, RateLimit] | None = None,
+        handler_rates: Mapping[str, RateLimit] | None = None,
+        share: Callable[[], float] = lambda: 1.0,
+    ) -> None:
+        self._ready, self._clock = ready, clock
+        self._randomness, self._events = randomness, events
+        self.hosts = Hosts(limit, host_rates or {}, handler_rates or {}, share)
+        self._rates_handlers = bool(handler_rates)
+        self._alarm = Alarm(clock)
+        self._asleep_until_ms = 0
         self.held_count = 0
 
     def __len__(self) -> int:
         return self.held_count
 
-    def admit(self, timers: Rows, specs: Sequence[Spec | None], left_out: Iterable[int]) -> list[int]:
-        """Give each webhook a place at its host; the rows that found none, which are held from now on."""
-        if not (kinds_of(timers) == KIND_WEBHOOK).any():
+    def admit(
+        self,
+        timers: Rows,
+        specs: Sequence[Spec | None],
+        left_out: Iterable[int],
+        skips: Sequence[int] = (),
+    ) -> list[int]:
+        """Give each run a place at its target; the rows that found none, which are held from now on.
+
+        `skips` are rows whose claim starts nothing: they get a place in any case.
+        """
+        if not self._rates_handlers and not (kinds_of(timers) == KIND_WEBHOOK).any():
             return []
-        skipped, held, by_host = set(left_out), list[int](), dict[str, list[int]]()
+        skipped, held, by_host = set(left_out), list[int](), dict[tuple[str, int], list[int]]()
+        passing = set(skips)
         lanes = (timers["flags"] & FLAG_LANE_MASK).tolist()
         for number, spec in enumerate(specs):
-            if spec is None or spec.target.type is not TargetType.HTTP_WEBHOOK or number in skipped:
+            if spec is None or number in skipped or (name := self._name_of(spec.target)) is None:
                 continue
-            by_host.setdefault(host_of(spec.target.endpoint), []).append(number)
-        for name, numbers in by_host.items():
-            placeless = self._enter(name, numbers, lanes)
+            if number in passing:
+                self.hosts.get(name, _kind_of(spec.target)).slots.take(lanes[number], 1)
+                continue
+            by_host.setdefault((name, _kind_of(spec.target)), []).append(number)
+        for (name, kind), numbers in by_host.items():
+            host = self.hosts.get(name, kind)
+            placeless = self._enter(host, numbers, lanes)
             if placeless:
-                self._hosts[name].waiting.push(timers[placeless])
+                self._hold(host, timers[placeless], [specs[number] for number in placeless])
                 held += placeless
         self.held_count += len(held)
         return sorted(held)
 
-    def leave(self, works: Sequence[Work | None]) -> None:
-        """These attempts have ended: their places go to what waits."""
-        self._leave(((host_of(w.target.endpoint), w.lane) for w in works if w is not None), ended=1)
+    def leave(self, works: Sequence[Work | None], ended: Ended | None = None) -> None:
+        """These attempts have ended: their places go to what waits. `ended` tells how, where that is known."""
+        if ended is not None:
+            self._learn(works, ended)
+        self._leave(
+            (
+                (name, work.lane)
+                for work in works
+                if work is not None and (name := self._name_of(work.target)) is not None
+            ),
+            ended=1,
+        )
 
     def give_back(self, timers: Rows, specs: Sequence[Spec | None], unstarted: Sequence[int]) -> None:
         """These rows of a batch were admitted and then not started."""
         lanes = (timers["flags"] & FLAG_LANE_MASK).tolist()
         self._leave(
             (
-                (host_of(spec.target.endpoint), lanes[number])
+                (name, lanes[number])
                 for number in unstarted
-                if (spec := specs[number]) is not None and spec.target.type is TargetType.HTTP_WEBHOOK
+                if (spec := specs[number]) is not None and (name := self._name_of(spec.target)) is not None
             ),
             ended=0,
         )
 
     def rows(self) -> Rows:
         """All that is held."""
-        held = [host.waiting.rows() for host in self._hosts.values() if len(host.waiting)]
+        held = [host.waiting.ring.rows() for host in self.hosts.with_waiting()]
         return np.concatenate(held) if held else empty(TIMER)
 
     def lowest_due_ms(self) -> int | None:
         """The earliest due time of all that is held; None when nothing is."""
-        lowest = (host.waiting.lowest_due_ms() for host in self._hosts.values())
+        lowest = (host.waiting.ring.lowest_due_ms() for host in self.hosts.with_waiting())
         return min((due_ms for due_ms in lowest if due_ms is not None), default=None)
 
-    def _enter(self, name: str, numbers: Sequence[int], lanes: Sequence[int]) -> list[int]:
+    async def run(self, on_due: Callable[[], None]) -> None:
+        """Release what time alone makes room for, for ever."""
+        while True:
+            now_ms = self._clock.monotonic_ms()
+            self.hosts.forget_idle(now_ms)
+            next_ms = min(self.hosts.looks.values(), default=now_ms + LONGEST_SLEEP_MS)
+            length_ms = min(max(LOOK_STEP_MS, next_ms - now_ms), LONGEST_SLEEP_MS)
+            self._asleep_until_ms = now_ms + length_ms
+            await self._alarm.sleep_ms(length_ms)
+            if self._look_at_due():
+                on_due()
+
+    def _name_of(self, target: Target) -> str | None:
+        """What a target is counted under; None where it isn't."""
+        if target.type is TargetType.HTTP_WEBHOOK:
+            return host_of(target.endpoint)
+        return handler_key(target.name) if self._rates_handlers and self.hosts.rates_handler(target.name) else None
+
+    def _enter(self, host: Host, numbers: Sequence[int], lanes: Sequence[int]) -> list[int]:
         """Give these rows of a batch places at their host, in order; those that find none."""
-        host = self._hosts.get(name)
-        if host is None:
-            host = self._hosts[name] = _Host(self._limit)
+        now_ms = self._clock.monotonic_ms()
         host.promised = max(0, host.promised - len(numbers))
-        slots = host.slots
-        slots.resize(self._limit + self._ahead(host))
+        host.resize(now_ms)
         lane = lanes[numbers[0]]
         if all(lanes[number] == lane for number in numbers):
-            room = min(len(numbers), slots.free(lane))
-            slots.take(lane, room)
+            room = min(len(numbers), host.room(lane, now_ms))
+            host.take(lane, room, now_ms)
             return list(numbers[room:])
         placeless = []
         for number in numbers:
             lane = lanes[number]
-            if slots.free(lane) > 0:
-                slots.take(lane, 1)
+            if host.room(lane, now_ms) > 0:
+                host.take(lane, 1, now_ms)
             else:
                 placeless.append(number)
         return placeless
 
-    def _leave(self, places: Iterable[tuple[str, int]], *, ended: int) -> None:
-        touched = set()
-        for (name, lane), count in Counter(places).items():
-            host = self._hosts[name]
-            host.slots.release(lane, count)
-            host.ended_now += ended * count
-            touched.add(name)
-        for name in touched:
-            self._let_go(name)
+    def _hold(self, host: Host, timers: Rows, specs: Sequence[Spec | None]) -> None:
+        deadlines = [None if spec is None else spec.deadline_ms for spec in specs]
+        if any(deadline is not None for deadline in deadlines):
+            # A claim skips what has never begun once its deadline is past. Follow-ups may have begun.
+            scheduled, gens = timers["scheduled_ms"].tolist(), timers["gen"].tolist()
+            deadlines = [
+                None if length_ms is None or gen <= 0 else at_ms + length_ms + 1
+                for length_ms, at_ms, gen in zip(deadlines, scheduled, gens, strict=True)
+            ]
+        host.waiting.push(timers, deadlines)
+        self._plan_look(host)
 
-    def _let_go(self, name: str) -> None:
+    def _learn(self, works: Sequence[Work | None], ended: Ended) -> None:
+        now_ms = self._clock.monotonic_ms()
+        by_host: dict[str, list[int]] = {}
+        for number, work in enumerate(works):
+            if work is not None and work.target.type is TargetType.HTTP_WEBHOOK:
+                by_host.setdefault(host_of(work.target.endpoint), []).append(number)
+        began, evidence = ended.began_mono_ms.tolist(), read_evidence(ended.rows)
+        for name, numbers in by_host.items():
+            host = self.hosts.known.get(name)
+            if host is None:
+                continue
+            if evidence is None or evidence.good[numbers].all():
+                change = host.learn_good([began[n] for n in numbers], now_ms)
+            else:
+                ends = _ends_of(numbers, began, evidence, ended)
+                change = host.learn(ends, now_ms, self._randomness.fraction())
+            if change is not None:
+                self._tell(host, change, now_ms)
+
+    def _tell(self, host: Host, change: Change, now_ms: int) -> None:
+        breaker, name, waiting = host.breaker, shown(host.name), len(host.waiting)
+        if change.opened:
+            self.hosts.opened[breaker.cause] += 1
+            self._events.emit(
+                HostOpened(
+                    host=name, cause=host.why(now_ms), pause_ms=breaker.until_ms - now_ms, waiting_count=waiting
+                )
+            )
+        else:
+            open_ms = now_ms - breaker.opened_ms
+            self._events.emit(HostClosed(host=name, open_ms=open_ms, waiting_count=waiting))
+
+    def _leave(self, places: Iterable[tuple[str, int]], *, ended: int) -> None:
+        touched = set[Host]()
+        now_ms = self._clock.monotonic_ms()
+        for (name, lane), count in Counter(places).items():
+            host = self.hosts.known[name]
+            host.slots.release(lane, count)
+            if ended:
+                host.note_ended(count, now_ms)
+            else:
+                host.probing = False
+            touched.add(host)
+        for host in touched:
+            self._let_go(host, now_ms)
+            self.hosts.forget(host, now_ms)
+
+    def _let_go(self, host: Host, now_ms: int) -> bool:
         """Put as many of the waiting runs back into the ready ring as there are places for them."""
-        host = self._hosts[name]
-        host.slots.resize(self._limit + self._ahead(host))
+        waiting = host.waiting
+        if not len(waiting):
+            return False
+        host.resize(now_ms)
         if not host.used:
             host.promised = 0
-        for lane in range(LANE_COUNT):
-            count = min(host.waiting.count(KIND_WEBHOOK, lane), host.slots.free(lane) - host.promised)
+        released = False
+        for lane in host.slots.order(waiting.ring.oldest_due_ms(waiting.kind), self._clock.now_ms()):
+            count = min(waiting.count(lane), host.room(lane, now_ms) - host.promised)
             if count > 0:
-                self._ready.push_back(host.waiting.take(KIND_WEBHOOK, lane, count))
+                self._ready.push_back(waiting.take(lane, count))
                 host.promised += count
                 self.held_count -= count
-        if not host.used and not len(host.waiting):
-            del self._hosts[name]
+                released = True
+        self._plan_look(host)
+        return released
 
-    def _ahead(self, host: _Host) -> int:
-        pace = self._clock.monotonic_ms() // PACE_MS
-        if pace != host.pace:
-            host.ended_before = host.ended_now if pace == host.pace + 1 else 0
-            host.ended_now, host.pace = 0, pace
-        return min(max(host.ended_now, host.ended_before), AHEAD_FACTOR * self._limit)
+    def _look_at_due(self) -> bool:
+        now_ms, released = self._clock.monotonic_ms(), False
+        for name in [name for name, at_ms in self.hosts.looks.items() if at_ms <= now_ms]:
+            host = self.hosts.known[name]
+            expired = host.waiting.take_expired(self._clock.now_ms())
+            if len(expired):
+                self._ready.push_back(expired)
+                self.held_count -= len(expired)
+                released = True
+            if not host.breaker.closed and not host.used:
+                host.probing = False
+            released = self._let_go(host, now_ms) or released
+            self._plan_look(host)
+        return released
+
+    def _plan_look(self, host: Host) -> None:
+        if not len(host.waiting):
+            self.hosts.looks.pop(host.name, None)
+            return
+        now_ms = self._clock.monotonic_ms()
+        at_ms = host.next_look_ms(now_ms, RELOOK_MS, PROBE_RELOOK_MS)
+        deadline_ms = host.waiting.earliest_deadline_ms
+        if deadline_ms is not None:
+            at_ms = min(at_ms, now_ms + max(LOOK_STEP_MS, deadline_ms - self._clock.now_ms()))
+        self.hosts.looks[host.name] = at_ms
+        if at_ms < self._asleep_until_ms:
+            self._asleep_until_ms = at_ms
+            self._alarm.ring()
+
+
+def _ends_of(numbers: Sequence[int], began: Sequence[int], evidence: Evidence, ended: Ended) -> Ends:
+    """Those of one host."""
+    retry_after = [
+        outcome.retry_after_ms
+        for n in numbers
+        if (outcome := ended.outcomes[n]).retry_after_ms and evidence.pushed[n]
+    ]
+    return Ends(
+        [began[n] for n in numbers],
+        evidence.good[numbers].tolist(),
+        evidence.answered[numbers].tolist(),
+        evidence.failed[numbers].tolist(),
+        evidence.pushed[numbers].tolist(),
+        max((length for length in retry_after if length is not None), default=None),
+    )
+
+
+def _kind_of(target: Target) -> int:
+    return KIND_WEBHOOK if target.type is TargetType.HTTP_WEBHOOK else KIND_HANDLER
+
+
+def handler_key(name: str) -> str:
+    """What a handler is counted under: no host looks like that."""
+    return f"handler:{name}"
+
+
+def shown(name: str) -> str:
+    """A host for people: without user and password."""
+    return name.rpartition("@")[2]
 
 
 @lru_cache(maxsize=4_096)
