@@ -33,7 +33,7 @@ class Simulation:
             while self._owed >= 1:
                 self._owed -= 1
                 self.gradient.note(round(run_ms))
-            self.limits.append(self.gradient.adjust(self.mono_ms, in_flight))
+            self.limits.append(self.gradient.adjust(self.mono_ms, demand >= self.gradient.limit))
         return self.gradient.limit
 
 
@@ -82,7 +82,7 @@ def test_few_samples_change_nothing() -> None:
     gradient = LatencyGradient(4, 100)
     for second in range(9):
         gradient.note(10)
-        assert gradient.adjust(second * 1_000, 4) == 4
+        assert gradient.adjust(second * 1_000, True) == 4
 
 
 @pytest.mark.parametrize(("low", "high"), [(0, 4), (5, 4)])

@@ -17,7 +17,7 @@ A base that is remembered for ever goes wrong when the work changes, and one tha
 with a queue of its own making. So every `PROBE_EVERY` windows the limit is halved for two windows, below the knee
 if it was within a factor of two of it, and what is measured in the second one *is* the base from then on.
 
-Only windows count in which the limit was (nearly) used: an idle worker learns nothing about it.
+Only windows count in which the limit was reached: an idle worker learns nothing about it.
 """
 
 from math import sqrt
@@ -31,8 +31,6 @@ WINDOW_SAMPLES: Final = 10
 """A window lasts until it has both."""
 SAMPLES_KEPT: Final = 512
 PROBE_EVERY: Final = 30
-BUSY_SHARE: Final = 0.8
-"""So much of the limit has to be in use for a window to count."""
 
 
 class LatencyGradient:
@@ -46,7 +44,7 @@ class LatencyGradient:
         self._resumed = self._limit  # what it was before the probe
         self._base_ms: float | None = None
         self._samples: list[int] = []
-        self._peak = 0
+        self._was_full = False
         self._began_ms: int | None = None
         self._windows = 0
         self._probing = False
@@ -61,22 +59,22 @@ class LatencyGradient:
         if len(self._samples) < SAMPLES_KEPT:
             self._samples.append(run_ms)
 
-    def adjust(self, mono_ms: int, in_flight: int) -> int:
-        """Look at the clock and at what runs now, several times a second; gives the limit from here on."""
+    def adjust(self, mono_ms: int, is_full: bool) -> int:
+        """Call it several times a second; gives the limit from here on. `is_full`: no attempt may start now."""
         if self._began_ms is None:
             self._begin(mono_ms)
-        self._peak = max(self._peak, in_flight)
+        self._was_full = self._was_full or is_full
         if mono_ms - (self._began_ms or 0) < WINDOW_MS or len(self._samples) < WINDOW_SAMPLES:
             return self.limit
         # Half a millisecond: an attempt of 0 ms took some time as well, and nothing may be divided by 0.
-        self._close(max(0.5, median(self._samples)), self._peak >= BUSY_SHARE * self.limit)
+        self._close(max(0.5, median(self._samples)))
         self._begin(mono_ms)
         return self.limit
 
     def _begin(self, mono_ms: int) -> None:
-        self._began_ms, self._samples, self._peak = mono_ms, [], 0
+        self._began_ms, self._samples, self._was_full = mono_ms, [], False
 
-    def _close(self, now_ms: float, busy: bool) -> None:
+    def _close(self, now_ms: float) -> None:
         self._windows += 1
         if self._probing:
             if self._windows < 2:
@@ -84,7 +82,7 @@ class LatencyGradient:
             self._base_ms, self._limit, self._probing, self._windows = now_ms, self._resumed, False, 0
             return
         self._base_ms = now_ms if self._base_ms is None else min(self._base_ms, now_ms)
-        if not busy:
+        if not self._was_full:
             return
         gradient = max(SMALLEST_GRADIENT, min(1.0, TOLERANCE * self._base_ms / now_ms))
         self._limit = self._within(self._limit * gradient + sqrt(self._limit))

@@ -28,6 +28,7 @@ class StallWatch:
     def __init__(self, executors: Mapping[TargetType, Executor], clock: Clock, events: EventSink) -> None:
         self._executors, self._clock, self._events = executors, clock, events
         self._since_mono_ms: int | None = None
+        self._probe_mono_ms = 0  # when the latest probe was taken
 
     @property
     def stalled(self) -> bool:
@@ -37,7 +38,13 @@ class StallWatch:
     @property
     def wants_probe(self) -> bool:
         """Whether a single run should be taken, to see whether it begins."""
-        return self._since_mono_ms is not None and self._clock.monotonic_ms() - self._since_mono_ms >= PROBE_MS
+        if self._since_mono_ms is None:
+            return False
+        return self._clock.monotonic_ms() - max(self._since_mono_ms, self._probe_mono_ms) >= PROBE_MS
+
+    def taken(self) -> None:
+        """Something was taken: of a stalled worker, the probe."""
+        self._probe_mono_ms = self._clock.monotonic_ms()
 
     def ended(self) -> None:
         """An attempt that had begun has ended, so there is a place where another one can begin."""

@@ -215,6 +215,8 @@ class WorkerLoop:
 
     def _accept(self, assignments: Sequence[Assignment]) -> None:
         mono_ms = self._clock.monotonic_ms()
+        if assignments:
+            self._stall.taken()
         for given in assignments:
             if given.key not in self._holding:  # else given once more: our answer that we have it was lost
                 self._holding.add(given, mono_ms)
@@ -390,7 +392,8 @@ class WorkerLoop:
     def _resize(self) -> None:
         if self._gradient is None:
             return
-        limit = self._gradient.adjust(self._clock.monotonic_ms(), self.busy)
+        is_full = any(not self._slots.free(lane) for lane in range(LANE_COUNT))
+        limit = self._gradient.adjust(self._clock.monotonic_ms(), is_full)
         if limit != self._slots.capacity:
             self._events.emit(WorkerResized(slots=limit, before=self._slots.capacity))
             self._slots.resize(limit)
