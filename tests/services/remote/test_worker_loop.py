@@ -217,13 +217,13 @@ async def test_a_stalled_worker_goes_on_when_an_attempt_ends() -> None:
         place.executor.blocked = True
         place.employer.offer(2)
         await place.clock.advance(12_000)
-        assert place.loop.stalled
+        assert place.loop.note().stalled
         place.executor.blocked = False
         place.behave = lambda work: OK
         place.executor.finish(next(iter(place.executor.open)))
         place.employer.offer(2)
         await place.clock.advance(500)
-        assert not place.loop.stalled
+        assert not place.loop.note().stalled
         assert len(place.employer.of(OutcomeClass.SUCCESS)) == 3
 
 
@@ -232,7 +232,7 @@ async def test_long_attempts_are_no_stall() -> None:
         place.keep_going()
         place.employer.offer(3)
         await place.clock.advance(120_000)
-        assert not place.loop.stalled
+        assert not place.loop.note().stalled
         assert len(place.executor.open) == 3
 
 
