@@ -137,6 +137,7 @@ class RedisServer:
         with redis.Redis(
             port=self.port, socket_timeout=5, ssl=self._tls, ssl_cert_reqs="none", protocol=2, **self._client
         ) as client:
+            client.response_callbacks.clear()
             return client.execute_command(*words)
 
     def kill(self) -> None:

@@ -3,7 +3,8 @@
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
 
-from .yards import MemoryYard, Yard
+from ...servers.redis import shared_redis, shared_redis_cluster  # noqa: TID252 - tests have no absolute name
+from .yards import MemoryYard, RedisYard, Yard
 
 
 @asynccontextmanager
@@ -12,4 +13,22 @@ async def memory() -> AsyncIterator[Yard]:
         yield yard
 
 
-BACKENDS: dict[str, Callable[[], AbstractAsyncContextManager[Yard]]] = {"memory": memory}
+@asynccontextmanager
+async def redis() -> AsyncIterator[Yard]:
+    server = shared_redis()
+    async with aclosing(RedisYard(server.url, [server])) as yard:
+        yield yard
+
+
+@asynccontextmanager
+async def redis_cluster() -> AsyncIterator[Yard]:
+    cluster = shared_redis_cluster()
+    async with aclosing(RedisYard(cluster.url, cluster.servers)) as yard:
+        yield yard
+
+
+BACKENDS: dict[str, Callable[[], AbstractAsyncContextManager[Yard]]] = {
+    "memory": memory,
+    "redis": redis,
+    "redis cluster": redis_cluster,
+}

@@ -1,14 +1,22 @@
 """Where the suite runs a queue: opens it as often as asked, and lets time pass as its server counts it."""
 
 import asyncio
+import re
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from itertools import count
 
 from tickwheel.adapters.memory.queue import MemoryQueue
+from tickwheel.adapters.redis.queue import RedisQueue, open_redis_queue
+from tickwheel.adapters.system import SystemClock
 from tickwheel.ports.queue import Queue
 from tickwheel.testing.virtual_clock import VirtualClock
 
+from ...servers.redis import RedisServer  # noqa: TID252 - tests are not installed, so they have no absolute name
+
 VISIBLE_AGAIN_MS = 60_000
 SETTLING_TURNS = 10
+_numbers = count(1)
 
 
 class Yard(ABC):
@@ -51,3 +59,35 @@ class MemoryYard(Yard):
         for _ in range(SETTLING_TURNS):  # who was about to sleep does
             await asyncio.sleep(0)
         self._clock.step_ms(length_ms)
+
+
+class RedisYard(Yard):
+    """On a real Redis. The test makes deliveries older there, so nothing depends on how busy the machine is."""
+
+    def __init__(self, url: str, servers: Sequence[RedisServer]) -> None:
+        super().__init__()
+        self._url, self._servers = url, servers
+        self.cluster = f"test-{next(_numbers)}"
+
+    def _open(self) -> RedisQueue:
+        return open_redis_queue(self._url, SystemClock(), cluster=self.cluster, visible_again_ms=VISIBLE_AGAIN_MS)
+
+    def open_unreachable(self) -> Queue:
+        url = re.sub(r":\d+", ":1", self._url)
+        return open_redis_queue(url, SystemClock(), cluster=self.cluster, visible_again_ms=VISIBLE_AGAIN_MS)
+
+    async def pass_ms(self, length_ms: int) -> None:
+        await asyncio.sleep(0.01)  # who was about to wait does
+        for server in self._servers:
+            for key in server.ask("KEYS", f"tickwheel:{self.cluster}:queue:*"):
+                self._make_older(server, key, length_ms)
+
+    @staticmethod
+    def _make_older(server: RedisServer, key: bytes, length_ms: int) -> None:
+        if not server.ask("XINFO", "GROUPS", key):
+            return
+        for id_, consumer, idle_ms, _ in server.ask("XPENDING", key, "workers", "-", "+", 1_000):
+            server.ask(
+                *("XCLAIM", key, "workers", consumer, 0, id_),
+                *("IDLE", idle_ms + length_ms, "JUSTID"),
+            )

@@ -17,6 +17,8 @@ from tickwheel.adapters.redis.address import Place, RedisAddress
 
 CALL_SECONDS: Final = 0.8
 CONNECT_SECONDS: Final = 0.5
+READER_NAME: Final = "redis reader"
+"""Of the task that a connection has as long as it is open."""
 
 Command: TypeAlias = tuple[bytes | str | int, ...]
 Answer: TypeAlias = Any
@@ -123,8 +125,6 @@ class Wire:
             socket_connect_timeout=CONNECT_SECONDS,
             socket_keepalive=True,
             client_name="tickwheel",
-            lib_name=None,
-            lib_version=None,
             protocol=2,
             **self._address.options,
         )
@@ -134,7 +134,7 @@ class Wire:
             await connection.disconnect(nowait=True)
             raise
         self._connection = connection
-        self._reading = asyncio.create_task(self._read(connection))
+        self._reading = asyncio.create_task(self._read(connection), name=READER_NAME)
 
     async def _read(self, connection: Connection) -> None:
         try:
