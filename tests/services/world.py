@@ -12,8 +12,10 @@ from tickwheel.domain.columns import TIMER
 from tickwheel.domain.ids import make_job_id
 from tickwheel.domain.job import CatchUp, Job, Lane, Overlap, ScheduleType, Spec, Target, TargetType
 from tickwheel.domain.outcome import OK, Outcome, OutcomeClass, RetryPolicy
+from tickwheel.ports.buffer import Buffer
 from tickwheel.ports.events import Event
-from tickwheel.ports.executor import Report, Work
+from tickwheel.ports.executor import Progress, Report, Work
+from tickwheel.ports.queue import Queue
 from tickwheel.ports.store import FirstTimer, NewJob, Run, Store
 from tickwheel.services.ownership.holdings import Holdings
 from tickwheel.services.scheduler import Scheduler, SchedulerSettings
@@ -49,6 +51,7 @@ class FakeExecutor:
         self.most_open = 0
         self.cancelled: list[int] = []
         self.obeys_cancel = True
+        self.say: Progress = lambda slot, note: None
 
     def start(self, works: Sequence[Work]) -> None:
         for work in works:
@@ -92,10 +95,18 @@ class Events:
 class World:
     """One store, and one process after another that fires its timers."""
 
-    def __init__(self, *, settings: SchedulerSettings | None = None, store: Store | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        settings: SchedulerSettings | None = None,
+        store: Store | None = None,
+        buffer: Buffer | None = None,
+        queue: Queue | None = None,
+    ) -> None:
         self.clock = VirtualClock()
         self.memory = MemoryStore(self.clock)
         self.store: Store = store or self.memory
+        self.buffer, self.queue = buffer, queue
         self.settings = settings or SchedulerSettings(webhook_slots=16, handler_slots=16)
         self.behave: Callable[[Work], Outcome | None] = lambda work: OK
         self.events = Events()
@@ -111,14 +122,15 @@ class World:
             (call for executor in self.executors for call in executor.calls), key=lambda call: call.started_ms
         )
 
-    async def start(self) -> Scheduler:
+    async def start(self, *, local_routes: Sequence[str] = ()) -> Scheduler:
         """A new process takes the shards and begins to fire."""
         self.process_count += 1
         worker = f"worker-{self.process_count}"
         holdings = Holdings(await self.store.acquire(worker))
 
-        def build(report: Report) -> FakeExecutor:
+        def build(report: Report, progress: Progress) -> FakeExecutor:
             executor = FakeExecutor(report, self.clock, lambda work: self.behave(work))
+            executor.say = progress
             self.executors.append(executor)
             return executor
 
@@ -133,6 +145,9 @@ class World:
             holdings=holdings,
             worker=worker,
             settings=self.settings,
+            buffer=self.buffer,
+            queue=self.queue,
+            local_routes=local_routes,
         )
         scheduler.start()
         return scheduler

@@ -56,6 +56,11 @@ class Loading:
                     pairs[shard] = Pair(min(lowest[shard], read_ms), group.prev)
         return pairs
 
+    def resolved_ms(self) -> int:
+        """Nothing that is due before is left to do, as far as this process knows."""
+        read_ms = min((group.low_ms for group in self._groups.all), default=0)
+        return min(read_ms, int(self._unresolved.lowest_ms().min()))
+
     def _forget(self, shards: Sequence[int]) -> None:
         self._groups.drop(shards)
         self._claims.forget(shards)

@@ -24,6 +24,7 @@ from tickwheel.domain.job import Target
 from tickwheel.domain.outcome import Outcome
 from tickwheel.domain.rate import RateLimit
 from tickwheel.domain.wheel import TimingWheel
+from tickwheel.ports.buffer import Buffer
 from tickwheel.ports.clock import Clock, Randomness
 from tickwheel.ports.events import EventSink
 from tickwheel.ports.executor import Executor
@@ -31,6 +32,7 @@ from tickwheel.ports.shards import ShardStore
 from tickwheel.ports.store import Store
 from tickwheel.services.alarm import wait_at_most
 from tickwheel.services.attempts import Pool
+from tickwheel.services.buffering.buffering import Buffering
 from tickwheel.services.chain_check import ChainCheck
 from tickwheel.services.claim_preparation import ClaimPreparation
 from tickwheel.services.claims import Claims
@@ -73,6 +75,9 @@ class SchedulerSettings(msgspec.Struct, frozen=True):
     handler_slots: int = 512
     retention_ms: int = 7 * 86_400_000
     feed_poll_ms: int = 75
+    near_ms: int = 300_000
+    """Where there is a buffer: how far ahead the wheel holds timers (instead of `window_ms`), and the buffer."""
+    buffer_ms: int = 7_200_000
     host_rates: Mapping[str, RateLimit] = {}
     handler_rates: Mapping[str, RateLimit] = {}
 
@@ -99,9 +104,10 @@ class Scheduler:
         shards: ShardStore | None = None,
         is_leader: Callable[[], bool] = lambda: True,
         clock_behind_ms: Callable[[], int] = lambda: 0,
+        buffer: Buffer | None = None,
     ) -> None:
         self._clock, self._events, self._settings = clock, events, settings
-        self.holdings, self._shards = holdings, shards
+        self.holdings, self._shards, self._store = holdings, shards, store
         self._ownership: OwnershipSide | None = None
         self.wheel, self.ready = TimingWheel(clock.now_ms()), ReadyRing()
         self.parked = Parked(ready=self.ready, clock=clock)
@@ -119,12 +125,22 @@ class Scheduler:
         self._ticker = Ticker(
             wheel=self.wheel, ready=self.ready, holdings=holdings, clock=clock, on_due=self._wake_claims
         )
+        self.buffering = Buffering(
+            buffer,
+            sharded=shards is not None,
+            clock=clock,
+            events=events,
+            window_ms=settings.window_ms,
+            near_ms=settings.near_ms,
+            horizon_ms=settings.buffer_ms,
+        )
         self._groups = Groups(
             wheel=self.wheel,
             recent=None if shards is None else RecentlyArmed(clock),
             now_ms=clock.now_ms,
             on_armed=self._ticker.wake,
             on_new=self._wake_slices,
+            far=self.buffering.far,
         )
         self.completions = Completions(
             ledger=store,
@@ -159,7 +175,8 @@ class Scheduler:
             has_room=self._has_room,
             clock=clock,
             events=events,
-            window_ms=settings.window_ms,
+            window_ms=self.buffering.wheel_ms,
+            mover=self.buffering.mover(self._groups),
         )
         self._reaper = Reaper(
             store=store,
@@ -276,7 +293,7 @@ class Scheduler:
             groups=self._groups,
             clock=self._clock,
             on_session_lost=self._safety_net.start_over,
-            window_ms=self._settings.window_ms,
+            window_ms=self.buffering.feed_ms,
             poll_ms=self._settings.feed_poll_ms,
         )
         pairs = Pairs(
@@ -303,6 +320,7 @@ class Scheduler:
             ("chain check", self._chain_check.run),
             ("safety net", self._safety_net.run),
             ("clock watch", self._clock_watch.run),
+            *self.buffering.loops(self._store, self._groups, self.intake.resolved_ms),
         )
 
     async def drain(self, grace_ms: int) -> None:
@@ -319,6 +337,7 @@ class Scheduler:
             loop.cancel()
         await asyncio.gather(*self._loops.values(), return_exceptions=True)
         self._loops.clear()
+        await self.buffering.aclose()
 
     def _held(self) -> set[tuple[bytes, int, int]]:
         """The attempts of this process that still hold their lease, by the monotonic clock."""

@@ -10,8 +10,9 @@ from tickwheel.domain.columns import ClaimVerdict
 from tickwheel.domain.ids import SHARD_COUNT, shard_of
 from tickwheel.domain.job import Target
 from tickwheel.domain.outcome import OK, Outcome
+from tickwheel.ports.buffer import Buffer
 from tickwheel.ports.events import ClaimsAnswered
-from tickwheel.ports.executor import Report, Work
+from tickwheel.ports.executor import Progress, Report, Work
 from tickwheel.ports.shards import Pair
 from tickwheel.ports.store import NewJob, Run
 from tickwheel.services.arming import first_timer_rows
@@ -64,10 +65,11 @@ class Process:
             settings=settings,
             shards=self.store,
             is_leader=lambda: self.leads,
+            buffer=fleet.buffers.get(name),
         )
         self.scheduler.join(self)
 
-    def _build(self, report: Report) -> FakeExecutor:
+    def _build(self, report: Report, progress: Progress) -> FakeExecutor:
         executor = FakeExecutor(report, self.fleet.clock, lambda work: self.behave(work))
         self.executors.append(executor)
         return executor
@@ -165,6 +167,8 @@ class Fleet:
         self.api = MemoryStore(self.clock, self.tables)
         """Of a process that owns nothing."""
         self.processes: list[Process] = []
+        self.buffers: dict[str, Buffer] = {}
+        """By name of the process that is to use it."""
         self._world = World()
         self._world.clock = self.clock
 

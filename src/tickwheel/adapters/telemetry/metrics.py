@@ -26,6 +26,7 @@ from tickwheel.domain.run import RunState
 from tickwheel.ports.events import (
     AttemptsEnded,
     AttemptsStarted,
+    BufferFailed,
     ChainMended,
     ClaimsAnswered,
     ClockStepped,
@@ -70,6 +71,7 @@ class Metrics(Collector):
         self._verdicts = np.zeros(len(ClaimVerdict), dtype=np.int64)
         self._counts: Counter[str] = Counter()
         self._loops: Counter[str] = Counter()
+        self._buffer_failures: Counter[str] = Counter()
         self._taken: Counter[str] = Counter()
         self._left: Counter[str] = Counter()
         self._lost_members: Counter[str] = Counter()
@@ -107,6 +109,8 @@ class Metrics(Collector):
                 self._counts["claim_ms"] += event.took_ms
             case TimersLoaded():
                 self._counts["timers_loaded"] += event.count
+            case BufferFailed():
+                self._buffer_failures[event.what] += event.buckets
             case LoopFailed():
                 self._loops[event.loop] += 1
             case ScheduleFailing():
@@ -168,6 +172,12 @@ class Metrics(Collector):
         verdicts = {v.name.lower(): int(self._verdicts[v]) for v in ClaimVerdict}
         yield _counter("tickwheel_claims", "Claims, by verdict.", verdicts, "verdict")
         yield _counter("tickwheel_loop_failures", "Errors that a loop survived.", self._loops, "loop")
+        yield _counter(
+            "tickwheel_buffer_failures",
+            "Minute buckets that were refused or lacked timers.",
+            self._buffer_failures,
+            "what",
+        )
         yield _counter("tickwheel_shards_taken", "Shards taken; each has a new epoch.", self._taken, "cause")
         yield _counter("tickwheel_shards_left", "Shards given away or lost.", self._left, "cause")
         yield _counter(

@@ -18,7 +18,7 @@ snapshots that were read one after the other (some rows come twice, none is miss
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import Final
+from typing import Final, Protocol
 
 import numpy as np
 
@@ -44,13 +44,15 @@ class Rank(IntEnum):
     AHEAD = 2
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Gap:
     """A range of due time that is not read yet; `from_ms` moves up as pages are armed."""
 
     from_ms: int
     until_ms: int
     rank: Rank
+    only: Bools | None = None
+    """By shard: of the others all was read already. None: everything is to be read."""
 
 
 @dataclass(slots=True, eq=False)
@@ -90,12 +92,23 @@ class ShardGroup:
 
     def part(self, shards: Sequence[int], prev: Snapshot | None) -> "ShardGroup":
         """These shards of the group, loaded as far as it is, with a feed position of their own."""
-        gaps = [Gap(gap.from_ms, gap.until_ms, gap.rank) for gap in self.gaps]
+        gaps = [Gap(gap.from_ms, gap.until_ms, gap.rank, gap.only) for gap in self.gaps]
         return ShardGroup(_mask(shards), prev, self.hi_ms, gaps, self.begins_ms)
 
 
+class Beyond(Protocol):
+    """Where timers beyond `hi` may wait outside the store as well."""
+
+    def put(self, timers: Rows) -> None: ...
+
+    def forget(self, shards: Sequence[int]) -> None: ...
+
+
 class Groups:
-    """All groups of this process; loop thread only. `recent` None: there is no feed, so nothing comes twice."""
+    """All groups of this process; loop thread only.
+
+    `recent` None: there is no feed, so nothing comes twice. `far` gets what is not near; None: the store has it.
+    """
 
     def __init__(
         self,
@@ -105,8 +118,9 @@ class Groups:
         now_ms: Callable[[], int],
         on_armed: Callable[[], None],
         on_new: Callable[[], None],
+        far: Beyond | None = None,
     ) -> None:
-        self._wheel, self._recent, self._now_ms = wheel, recent, now_ms
+        self._wheel, self._recent, self._now_ms, self._far = wheel, recent, now_ms, far
         self._on_armed, self._on_new = on_armed, on_new
         self.all: list[ShardGroup] = []
         self.stored: dict[int, Pair] = {}
@@ -145,6 +159,8 @@ class Groups:
         group = ShardGroup(_mask(shards), prev, hi_ms=ack_ms, begins_ms=ack_ms)
         self.all.append(group)
         self._hi_ms[group.mask] = ack_ms
+        if self._far is not None:
+            self._far.forget(shards)
         self._on_new()
 
     def begin(self, group: ShardGroup) -> None:
@@ -169,6 +185,8 @@ class Groups:
         self._hi_ms[leaving] = NOT_LOADED
         for shard in leaving:
             self.stored.pop(shard, None)
+        if self._far is not None:
+            self._far.forget(leaving)
         if self._recent is not None:
             self._recent.clear()  # else a shard that comes back would miss what is dropped meanwhile
         if not self.all:
@@ -190,7 +208,13 @@ class Groups:
         if not len(timers):
             return
         near = self._near(timers)
+        if self._far is not None and len(near) < len(timers):
+            self._far.put(self.beyond(timers))
         self._arm(near if self._recent is None else self._recent.take_new(near))
+
+    def beyond(self, timers: Rows) -> Rows:
+        """Those that the wheel doesn't hold yet."""
+        return timers[timers["due_ms"] >= self._hi_ms[shards_of(timers["job_id"])]]
 
     def arm_again(self, timers: Rows) -> None:
         """Timers that came out of the wheel too early."""
@@ -201,8 +225,13 @@ class Groups:
         if not len(timers):
             return
         if self._recent is not None:
-            ours = group.mask[shards_of(timers["job_id"])] & (timers["due_ms"] < group.hi_ms)
-            timers = self._recent.take_new(timers if ours.all() else timers[ours])
+            held = group.mask[shards_of(timers["job_id"])]
+            ours = held & (timers["due_ms"] < group.hi_ms)
+            if not ours.all():
+                if self._far is not None:
+                    self._far.put(timers[held & ~ours])
+                timers = timers[ours]
+            timers = self._recent.take_new(timers)
         self._arm(timers)
 
     def join(self, group: ShardGroup, main: ShardGroup) -> None:
