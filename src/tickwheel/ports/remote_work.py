@@ -92,6 +92,11 @@ class Room(Protocol):
         """How many runs may be given in all."""
         ...
 
+    @property
+    def busy(self) -> Sequence[int]:
+        """Slots in use, by lane."""
+        ...
+
     def free(self, lane: int) -> int:
         """How many of them may be of that lane."""
         ...

@@ -22,6 +22,11 @@ class Room:
         self.total = free if limit is None else min(limit, free)
 
     @property
+    def busy(self) -> Sequence[int]:
+        """Slots in use, by lane."""
+        return list(self._slots.used)
+
+    @property
     def lanes(self) -> Sequence[int]:
         """`free` of each lane."""
         return [self.free(lane) for lane in range(LANE_COUNT)]

@@ -37,8 +37,8 @@ from tickwheel.services.remote.stalls import StallWatch
 from tickwheel.services.supervision import supervise
 
 CHECK_MS: Final = 100
-WAIT_MS: Final = 20_000
-"""How long a take waits for something to come."""
+WAIT_MS: Final = 9_000
+"""How long a take waits for something to come; less than what a lease is renewed after."""
 PROGRESS_MS: Final = 1_000
 """At most so often what an attempt says of itself is passed on."""
 AHEAD_MS: Final = 1_000

@@ -1,0 +1,167 @@
+"""POST requests with JSON to one of several servers, on the event loop.
+
+Any node serves any worker, so a server that can't be reached, hangs, or says that it is stopping is left for the
+next one of the list; the one that answered last is asked first. Whatever goes through here may be carried out more
+than once: all of the protocol repeats well.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from importlib.metadata import version
+from io import BytesIO
+from typing import Any, Final, TypeVar
+from urllib.parse import urlsplit
+
+import msgspec
+import pycurl
+
+from tickwheel.adapters.curl.certificates import find_ca_file
+from tickwheel.adapters.curl.curl_loop import CurlLoop, EasyHandle
+from tickwheel.config import LOOPBACK_HOSTS
+from tickwheel.domain.errors import ConfigError, FieldProblem, TickwheelError
+
+T = TypeVar("T")
+ANSWER_MS: Final = 10_000
+"""How long a server may take, beyond what it was asked to wait."""
+CONNECT_MS: Final = 3_000
+CONNECTION_COUNT: Final = 8
+ANSWER_LIMIT_BYTES: Final = 64 << 20
+_ELSEWHERE: Final = frozenset({429, 500, 502, 503, 504})
+_SHOWN_BYTES: Final = 200
+
+
+class Unauthorized(TickwheelError):
+    """The server wants a token, or another one."""
+
+    code = "unauthorized"
+
+
+class Refused(TickwheelError):
+    """The server understood, and won't do it: sending it again is no use."""
+
+    code = "request_refused"
+
+
+class Calls:
+    """Requests to the servers of a list, on the loop that first calls."""
+
+    def __init__(self, servers: Sequence[str], *, token: str | None) -> None:
+        """Raises `ConfigError` for what is no address."""
+        self.servers = [_checked(url) for url in servers]
+        self._headers = ["Content-Type: application/json", "Accept: application/json", "Expect:"]
+        if token:
+            self._headers.append(f"Authorization: Bearer {token}")
+        self._preferred = 0
+        self._curl: CurlLoop | None = None
+        self._pending: dict[EasyHandle, asyncio.Future[int]] = {}
+
+    def look_elsewhere(self) -> None:
+        """Ask the next server first from now on."""
+        self._preferred = (self._preferred + 1) % len(self.servers)
+
+    async def post(self, path: str, body: Any, answer: type[T], *, wait_ms: int = 0) -> T:
+        """The decoded answer. Raises `ConnectionError`, `Unauthorized` and `Refused`."""
+        data = msgspec.json.encode(body)
+        problem = ""
+        for _ in self.servers:
+            url = self.servers[self._preferred] + path
+            try:
+                status, received = await self._try(url, data, ANSWER_MS + wait_ms)
+            except ConnectionError as error:
+                problem = str(error)
+                self.look_elsewhere()
+                continue
+            if 200 <= status < 300:
+                return _decoded(received, answer, url)
+            said = received[:_SHOWN_BYTES].decode(errors="replace").strip()
+            if status not in _ELSEWHERE:
+                kind = Unauthorized if status in (401, 403) else Refused
+                raise kind(f"{url} answered {status}: {said}")
+            problem = f"{url} answered {status}: {said}"
+            self.look_elsewhere()
+        raise ConnectionError(problem)
+
+    async def aclose(self) -> None:
+        """Drop connections; requests that are under way fail."""
+        for handle, ended in list(self._pending.items()):
+            self._drop(handle)
+            if not ended.done():
+                ended.set_exception(ConnectionError("closed"))
+        await asyncio.gather(*self._pending.values(), return_exceptions=True)
+        if self._curl is not None:
+            self._curl.close()
+            self._curl = None
+
+    async def _try(self, url: str, body: bytes, within_ms: int) -> tuple[int, bytes]:
+        loop = asyncio.get_running_loop()
+        if self._curl is None:
+            self._curl = CurlLoop(loop, self._on_done, connection_count=CONNECTION_COUNT)
+        received = BytesIO()
+        handle = self._make_handle(url, body, received, within_ms)
+        ended = self._pending[handle] = loop.create_future()
+        try:
+            self._curl.add(handle)
+            code = await ended
+            if code:
+                raise ConnectionError(f"no answer from {url}: {handle.errstr() or f'libcurl error {code}'}")
+            return handle.getinfo(pycurl.RESPONSE_CODE), received.getvalue()
+        finally:
+            if handle in self._pending:
+                self._drop(handle)
+            handle.close()
+
+    def _make_handle(self, url: str, body: bytes, received: BytesIO, within_ms: int) -> EasyHandle:
+        def keep(chunk: bytes) -> int:
+            return received.write(chunk) if received.tell() + len(chunk) <= ANSWER_LIMIT_BYTES else -1
+
+        handle = pycurl.Curl()
+        options: list[tuple[int, Any]] = [
+            (pycurl.URL, url),
+            (pycurl.NOSIGNAL, 1),
+            (pycurl.PROTOCOLS, pycurl.PROTO_HTTP | pycurl.PROTO_HTTPS),
+            (pycurl.FOLLOWLOCATION, 0),  # the token must not travel elsewhere
+            (pycurl.HTTP_VERSION, pycurl.CURL_HTTP_VERSION_1_1),
+            (pycurl.TCP_NODELAY, 1),
+            (pycurl.CONNECTTIMEOUT_MS, CONNECT_MS),
+            (pycurl.TIMEOUT_MS, within_ms),
+            (pycurl.USERAGENT, f"tickwheel-worker/{version('tickwheel')}"),
+            (pycurl.HTTPHEADER, self._headers),
+            (pycurl.POSTFIELDS, body),
+            (pycurl.WRITEFUNCTION, keep),
+        ]
+        ca_file = find_ca_file()
+        if ca_file:
+            options.append((pycurl.CAINFO, ca_file))
+        if urlsplit(url).hostname in LOOPBACK_HOSTS:
+            options.append((pycurl.PROXY, ""))
+        for option, value in options:
+            handle.setopt(option, value)
+        return handle
+
+    def _on_done(self, handle: EasyHandle, code: int) -> None:
+        ended = self._pending.pop(handle, None)
+        if ended is not None and not ended.done():
+            ended.set_result(code)
+
+    def _drop(self, handle: EasyHandle) -> None:
+        del self._pending[handle]
+        if self._curl is not None:
+            self._curl.remove(handle)
+
+
+def _checked(url: str) -> str:
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise ConfigError([FieldProblem("server", f"{url!r} is not an address such as http://127.0.0.1:8080")])
+    if parts.query or parts.fragment or parts.username:
+        raise ConfigError(
+            [FieldProblem("server", f"{url!r} may hold a path, but no query, fragment or user name")]
+        )
+    return url.rstrip("/")
+
+
+def _decoded(body: bytes, answer: type[T], url: str) -> T:
+    try:
+        return msgspec.json.decode(body, type=answer)
+    except msgspec.MsgspecError as error:
+        raise ConnectionError(f"{url} answered what a Tickwheel server does not: {error}") from error
