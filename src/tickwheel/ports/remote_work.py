@@ -1,8 +1,8 @@
 """Where a worker's runs come from and where their ends go: a store and a queue, or a server over HTTP.
 
 A worker asks for as much as it can run and gets *assignments*: runs whose attempt has begun in the ledger under
-this worker's name. It must execute each of them, or hand it back with the outcome UNSTARTED; what it does neither with
-comes back when its lease or its session is over, and has used an attempt up.
+this worker's name. It must execute each of them, or hand it back with the outcome UNSTARTED. What it does neither
+with comes back when its lease or its session is over, and has used an attempt up.
 
 Verbs raise `ConnectionError` or `StoreUnavailable` when the other side can't be reached, to be tried again, and
 `SessionOver` when it does not know this worker any more: then nothing that the worker holds is its own.
