@@ -1,5 +1,6 @@
 """An HTTP client that calls an ASGI application directly."""
 
+import asyncio
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -36,11 +37,20 @@ class Reply:
 
 
 class AsgiClient:
-    """`pieces` sends a body in several messages; `cut` ends it with a disconnect instead."""
+    """`pieces` sends a body in several messages; `cut` ends it with a disconnect instead.
+
+    A request with `hangs` is cut off by `hang_up`; others wait for their answer.
+    """
 
     def __init__(self, app: ASGIApp, token: str | None = None) -> None:
         self._app = app
         self._token = token
+        self._gone = asyncio.Event()
+
+    def hang_up(self) -> None:
+        """Cut off the requests that hang."""
+        self._gone.set()
+        self._gone = asyncio.Event()
 
     async def request(
         self,
@@ -52,6 +62,7 @@ class AsgiClient:
         raw: bytes | None = None,
         pieces: Sequence[bytes] | None = None,
         cut: bool = False,
+        hangs: bool = False,
         content_type: str | None = "application/json",
     ) -> Reply:
         path, _, query = url.partition("?")
@@ -69,9 +80,13 @@ class AsgiClient:
         if cut:
             inbox.append({"type": "http.disconnect"})
         outbox: list[Message] = []
+        gone = self._gone if hangs else asyncio.Event()
 
         async def receive() -> Message:
-            return inbox.pop(0)
+            if inbox:
+                return inbox.pop(0)
+            await gone.wait()
+            return {"type": "http.disconnect"}
 
         async def send(message: Message) -> None:
             outbox.append(message)

@@ -18,9 +18,10 @@ from tickwheel.interfaces.http.routes.new_jobs import NewJobRoutes
 from tickwheel.interfaces.http.routes.runs import RunRoutes
 from tickwheel.interfaces.http.routes.schedules import ScheduleRoutes
 from tickwheel.interfaces.http.routes.server import ServerRoutes
+from tickwheel.interfaces.http.routes.workers import WorkerRoutes
 from tickwheel.interfaces.http.wire import Answer, Refusal
 
-_GROUPS: Final = (NewJobRoutes, JobRoutes, RunRoutes, DeadLetterRoutes, ScheduleRoutes, ServerRoutes)
+_GROUPS: Final = (NewJobRoutes, JobRoutes, RunRoutes, DeadLetterRoutes, WorkerRoutes, ScheduleRoutes, ServerRoutes)
 
 
 def build_app(deps: Deps) -> ASGIApp:

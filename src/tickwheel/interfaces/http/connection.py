@@ -10,7 +10,8 @@ half. Here:
 - a connection whose client has more than `PIPELINE_LIMIT` requests unanswered is closed, and so is one on which
   nothing of a waiting answer was taken for `UNREAD_LIMIT_S`;
 - a client that stops sending in the middle of its body gets 400, and one that has sent a whole request and closed
-  its sending half (`printf … | nc`) still gets its answer.
+  its sending half (`printf … | nc`) still gets its answer. A process that was killed looks the same, so a request
+  that waits for something to happen (a worker's poll) is told.
 
 The server calls `overdue` once a second for every connection, so a request costs no timer.
 """
@@ -24,6 +25,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResp
 from uvicorn.server import ServerState
 
 from tickwheel.interfaces.http.one_write import OneWrite
+from tickwheel.interfaces.http.resource import ON_HALF_CLOSED
 from tickwheel.interfaces.http.wire import problem, status_line
 
 HEAD_LIMIT_BYTES: Final = 32 << 10
@@ -128,6 +130,9 @@ class BoundedProtocol(HttpToolsProtocol):
             self.refuse("incomplete_body", "The connection ended before the announced body had arrived.")
             return False
         self.cycle.keep_alive = False
+        tell: Any = self.cycle.scope.get(ON_HALF_CLOSED)
+        if tell is not None:
+            tell()
         return True
 
     def send_400_response(self, msg: str) -> None:

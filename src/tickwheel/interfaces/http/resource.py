@@ -7,7 +7,9 @@ the methods, any other method is 405 with `Allow`.
 Handlers take a `Call` and give an `Answer`; they never see ASGI.
 """
 
-from collections.abc import Awaitable, Callable, Mapping
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Final
 
 import structlog
@@ -20,6 +22,8 @@ from tickwheel.interfaces.http.query import Query
 from tickwheel.interfaces.http.wire import Answer, Refusal, problem, refused
 
 _log: Final = structlog.get_logger()
+ON_HALF_CLOSED: Final = "tickwheel.on_half_closed"
+"""In a request's scope: what the connection calls when the client has closed its sending half."""
 
 
 class Call:
@@ -56,6 +60,22 @@ class Call:
         if body:
             require_json(self.headers)
         return body
+
+    @contextmanager
+    def watching(self, gone: asyncio.Event) -> Iterator[None]:
+        """Set `gone` when the client closes its connection, or its side of it; call it after reading the body."""
+        watch = asyncio.create_task(self._until_gone(gone), name="http-watch")
+        self.scope[ON_HALF_CLOSED] = gone.set
+        try:
+            yield
+        finally:
+            del self.scope[ON_HALF_CLOSED]
+            watch.cancel()
+
+    async def _until_gone(self, gone: asyncio.Event) -> None:
+        while (await self._receive())["type"] == "http.request":
+            pass
+        gone.set()
 
     def repeated(self, name: bytes) -> list[bytes]:
         """All values of a header, in order."""

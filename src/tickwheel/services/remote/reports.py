@@ -100,10 +100,7 @@ class Reports:
         ]
 
     async def end(self, worker: str, ends: Sequence[RunEnd]) -> Sequence[Refusal | None]:
-        """Commit ends; per end why it was refused, None = accepted. Raises `StoreUnavailable`.
-
-        Of two ends of one run in a request the first one counts.
-        """
+        """Commit ends; per end why it was refused, None = accepted. Raises `StoreUnavailable`."""
         keys = [one.key for one in ends]
         self._held.begin_end(keys)
         try:
@@ -114,7 +111,7 @@ class Reports:
     async def _end(self, worker: str, ends: Sequence[RunEnd]) -> Sequence[Refusal | None]:
         known = [self._held.get(worker, one.key, one.fence) for one in ends]
         refusals: list[Refusal | None] = [None] * len(ends)
-        doubled = _repeated([one.key for one in ends])
+        repeated = _repeated(ends)
         unknown = [n for n, held in enumerate(known) if held is None]
         found = await self._find([ends[n].key for n in unknown])
         for number in unknown:
@@ -125,13 +122,11 @@ class Reports:
             elif run is None or not _is_done(run, one):
                 refusals[number] = why_refused(run, one.fence)
         await self._read_policies(ends, known)
-        chosen = [(n, held) for n, held in enumerate(known) if held is not None and n not in doubled]
+        chosen = [(n, held) for n, held in enumerate(known) if held is not None and n not in repeated]
         applied = await self._ends.commit(*self._completions([(ends[n], held) for n, held in chosen]))
         self._held.drop(worker, [ends[n].key for n, _ in chosen])
         stale = [n for (n, _), done in zip(chosen, applied.tolist(), strict=True) if not done]
-        await self._explain(ends, stale, refusals)
-        for number in doubled:
-            refusals[number] = Refusal.ENDED
+        await self._explain(ends, [*stale, *repeated], refusals)
         return refusals
 
     async def _explain(self, ends: Sequence[RunEnd], stale: Sequence[int], refusals: list[Refusal | None]) -> None:
@@ -192,9 +187,10 @@ class Reports:
 
     def _decide(self, row: np.void, outcome: Outcome, held: HeldRun, now_ms: int) -> AttemptNote | None:
         if outcome.outcome_class is OutcomeClass.SUCCESS:
-            if outcome.result is None:
+            if outcome.result is None and outcome.result_dropped is None:
                 return None
-            return AttemptNote(error=None, excerpt=None, result=outcome.result.decode())
+            result = None if outcome.result is None else outcome.result.decode()
+            return AttemptNote(error=None, excerpt=None, result=result, dropped=outcome.result_dropped)
         policy = held.policy or RetryPolicy()
         decision = decide(outcome, held.attempt, held.lost_count, policy, self._randomness.fraction(), now_ms)
         row["state"], row["lost_count"] = decision.state, decision.lost_count
@@ -235,12 +231,12 @@ def _is_done(run: Run, one: RunEnd) -> bool:
             return run.state in (RunState.SCHEDULED, RunState.FAILED) and not run.lost_count
 
 
-def _repeated(keys: Sequence[RunKey]) -> set[int]:
-    """The numbers of those that were there before."""
-    seen: set[RunKey] = set()
-    repeated = set()
-    for number, key in enumerate(keys):
-        if key in seen:
-            repeated.add(number)
-        seen.add(key)
+def _repeated(ends: Sequence[RunEnd]) -> list[int]:
+    """The numbers of those whose attempt is there before: the first end of an attempt counts."""
+    seen: set[tuple[RunKey, int]] = set()
+    repeated = []
+    for number, one in enumerate(ends):
+        if (one.key, one.fence) in seen:
+            repeated.append(number)
+        seen.add((one.key, one.fence))
     return repeated

@@ -11,12 +11,14 @@ from tickwheel.interfaces.http.operations.model import Body, Operation, Param, R
 from tickwheel.interfaces.http.operations.runs import RUN_OPERATIONS
 from tickwheel.interfaces.http.operations.server import SERVER_OPERATIONS
 from tickwheel.interfaces.http.operations.steering import STEERING_OPERATIONS
+from tickwheel.interfaces.http.operations.workers import WORKER_OPERATIONS
 
 OPERATIONS: Final = (
     *JOB_OPERATIONS,
     *STEERING_OPERATIONS,
     *RUN_OPERATIONS,
     *DEAD_LETTER_OPERATIONS,
+    *WORKER_OPERATIONS,
     *SERVER_OPERATIONS,
 )
 
