@@ -90,12 +90,12 @@ async def test_store_that_fails_gives_the_places_back() -> None:
     world = world_with_hanging_host()
     original, failures = world.memory.claim, 10
 
-    async def flaky(*args: object) -> object:
+    async def flaky(*args: object, **more: object) -> object:
         nonlocal failures
         if failures:
             failures -= 1
             raise StoreUnavailable("down")
-        return await original(*args)  # type: ignore[arg-type]  # passed on as they came
+        return await original(*args, **more)  # type: ignore[arg-type]  # passed on as they came
 
     world.memory.claim = flaky  # type: ignore[method-assign,assignment]
     scheduler = await world.start()

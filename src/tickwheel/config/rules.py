@@ -6,6 +6,7 @@ from ipaddress import ip_network
 from typing import Final, TypeAlias
 from urllib.parse import urlsplit
 
+from tickwheel.config.rates import handler_rates, host_rates
 from tickwheel.config.settings import (
     ALL_ROLES,
     CLUSTER_SCHEMES,
@@ -61,6 +62,14 @@ def _check_texts(settings: Settings, wrong: Wrong) -> None:
             ip_network(network)
         except ValueError:
             wrong("allow_private", f"{network!r} is not a network such as 10.0.0.0/8")
+    for name, given, read in (
+        ("host_rate", settings.host_rate, host_rates),
+        ("queue_rate", settings.queue_rate, handler_rates),
+    ):
+        try:
+            read(given)
+        except ValueError as error:
+            wrong(name, str(error))
 
 
 def _check_tokens(settings: Settings, wrong: Wrong) -> None:

@@ -85,6 +85,12 @@ class Settings:
     webhook_host_limit: int = _setting(
         64, "Webhooks in flight at a time to one host and port.", low=1, high=10_000
     )
+    host_rate: tuple[str, ...] = _setting(
+        (), "Webhooks per time to one host, such as api.example.com=100/s; several allowed."
+    )
+    queue_rate: tuple[str, ...] = _setting(
+        (), "Runs of a handler per time, such as handler:send_mail=50/s; several allowed."
+    )
     webhook_secret: tuple[str, ...] = _setting((), "Signing secret (whsec_…); two while they are rotated.")
     handler_slots: int = _setting(512, "Python handlers running at a time.", low=1, high=10_000)
     lease_seconds: int = _setting(30, "How long a worker holds a run without renewing.", low=5, high=3_600)

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from tickwheel.adapters.handlers.registry import Handlers
 from tickwheel.adapters.system import SystemRandomness
 from tickwheel.config import Settings
+from tickwheel.config.rates import handler_rates, host_rates
 from tickwheel.ports.clock import Clock
 from tickwheel.ports.events import EventSink
 from tickwheel.ports.shards import ShardStore
@@ -50,5 +51,7 @@ def build_scheduler(
             webhook_host_limit=settings.webhook_host_limit,
             handler_slots=settings.handler_slots,
             retention_ms=settings.retention_days * 86_400_000,
+            host_rates=host_rates(settings.host_rate),
+            handler_rates=handler_rates(settings.queue_rate),
         ),
     )

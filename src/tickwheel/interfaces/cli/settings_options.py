@@ -20,6 +20,8 @@ _METAVARS: Final = {
     "cluster": "NAME",
     "coordinator": "URL",
     "history": "DIR",
+    "host_rate": "HOST=RATE",
+    "queue_rate": "handler:NAME=RATE",
     "queue": "URL",
     "roles": "api,scheduler,worker",
     "store": "URL",
