@@ -100,10 +100,11 @@ class World:
         *,
         settings: SchedulerSettings | None = None,
         store: Store | None = None,
+        clock: VirtualClock | None = None,
         buffer: Buffer | None = None,
         queue: Queue | None = None,
     ) -> None:
-        self.clock = VirtualClock()
+        self.clock = clock or VirtualClock()
         self.memory = MemoryStore(self.clock)
         self.store: Store = store or self.memory
         self.buffer, self.queue = buffer, queue

@@ -149,6 +149,14 @@ class MemberLost(msgspec.Struct, frozen=True):
     silent_ms: int
 
 
+class WorkerLost(msgspec.Struct, frozen=True):
+    """A worker's session was ended by an owner. `proved`: its process is known to be gone; else it was silent."""
+
+    worker: str
+    proved: bool
+    silent_ms: int
+
+
 class Deposed(msgspec.Struct, frozen=True):
     """This node was declared dead by another one and goes on under a new incarnation, without its shards."""
 
@@ -207,6 +215,7 @@ Event: TypeAlias = (
     | ShardsTaken
     | ShardsLeft
     | MemberLost
+    | WorkerLost
     | Deposed
     | MembershipFrozen
     | LeadershipChanged

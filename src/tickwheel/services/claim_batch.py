@@ -22,6 +22,8 @@ from tickwheel.services.ready import ReadyRing, kinds_of
 class ClaimBatch:
     """TIMER rows and what is known of each, in one order. The slots are held already."""
 
+    queued = False
+
     def __init__(self, timers: Rows, *, pools: Sequence[Pool], gate: HostGate, ready: ReadyRing) -> None:
         self._pools, self._gate, self._ready = pools, gate, ready
         self.timers = timers
@@ -41,10 +43,11 @@ class ClaimBatch:
         What is not claimed now leaves the batch with its slot: gives the rows whose target nothing here runs.
         """
         unserved = self.timers[plan.unserved]
-        held = self._gate.admit(self.timers, plan.specs, plan.failed + plan.unserved, plan.skips(self.timers))
+        left_out = plan.failed + plan.unserved + plan.elsewhere
+        held = self._gate.admit(self.timers, plan.specs, left_out, plan.skips(self.timers))
         self.works, self.specs, self.claims, self._admitted = works, plan.specs, plan.claims, True
         keep = np.ones(len(self.timers), dtype=np.bool_)
-        keep[plan.failed + plan.unserved + held] = False
+        keep[left_out + held] = False
         if not keep.all():
             _release(self._pools, self.timers[~keep])
             self._cut(keep)

@@ -9,13 +9,15 @@ is silent: its timers stay in memory, unclaimed, until it is dropped.
 """
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Final
 
 import numpy as np
 
-from tickwheel.domain.columns import TIMER, Bools, Rows, empty
+from tickwheel.domain.columns import TIMER, Bools, Ints, Rows, empty
 from tickwheel.domain.id_columns import shards_of
 from tickwheel.domain.ids import SHARD_COUNT
+from tickwheel.domain.lanes import LANE_COUNT
 from tickwheel.ports.clock import Clock
 from tickwheel.ports.store import Store
 from tickwheel.services.attempts import Pool
@@ -26,8 +28,14 @@ from tickwheel.services.ownership.unresolved import Unserved
 from tickwheel.services.parked import Parked
 from tickwheel.services.plans import Planner
 from tickwheel.services.ready import ReadyRing
+from tickwheel.services.remote.elsewhere import Elsewhere
+from tickwheel.services.remote.queued_batch import QueuedBatch
+from tickwheel.services.shares import FreeSlots
+from tickwheel.services.slot_holders import slots_held
 
 BATCH_TIMERS: Final = 1_000
+UNKNOWN_PAUSE_MS: Final = 250
+"""How long a timer of which nobody is known to run the target waits while it is not known who runs what."""
 LANE_SHARE: Final = 32
 """So many of a batch may be of one lane whatever waits in the others, if it has slots of its own."""
 
@@ -46,14 +54,20 @@ class ClaimPreparation:
         gate: HostGate,
         pools: Sequence[Pool],
         planner: Planner,
+        elsewhere: Elsewhere,
         clock: Clock,
     ) -> None:
         self._store, self._holdings, self._ready = store, holdings, ready
         self._parked, self._unserved, self._gate = parked, unserved, gate
         self._pools, self._planner, self._clock = pools, planner, clock
-        self._open: list[ClaimBatch] = []
+        self._elsewhere = elsewhere
+        self._open: list[ClaimBatch | QueuedBatch] = []
+        self._spilling: Rows = empty(TIMER)
+        self._queued_first = False
         self._silent: Bools = np.zeros(SHARD_COUNT, dtype=np.bool_)
         self._turn = False
+        for kind, pool in enumerate(pools):
+            pool.on_took = partial(ready.note_ended, kind)
 
     def silence(self, shards: Sequence[int]) -> None:
         """Leave these shards out, until they are held under another epoch."""
@@ -66,12 +80,78 @@ class ClaimPreparation:
     def rows(self) -> Rows:
         """The timers of all batches that are not closed."""
         held = [batch.timers for batch in self._open]
+        if len(self._spilling):
+            held.append(self._spilling)
         if not held:
             return empty(TIMER)
         return held[0] if len(held) == 1 else np.concatenate(held)
 
-    async def prepare(self) -> ClaimBatch | None:
-        """A planned batch, maybe empty, which its taker has to `close`; None: nothing that waits has a slot."""
+    async def prepare(self) -> ClaimBatch | QueuedBatch | None:
+        """A planned batch, maybe empty, which its taker has to `close`; None: nothing that waits has a slot.
+
+        Work for here and work for elsewhere take turns.
+        """
+        if not self._elsewhere.is_busy():
+            return await self._prepare_here()
+        self._queued_first = not self._queued_first
+        for queued in (self._queued_first, not self._queued_first):
+            batch = await (self._prepare_queued() if queued else self._prepare_here())
+            if batch is not None:
+                return batch
+        return None
+
+    async def _prepare_queued(self) -> QueuedBatch | None:
+        await self._spill()
+        batch = self._elsewhere.take(BATCH_TIMERS)
+        if batch is None:
+            return None
+        self._open.append(batch)
+        try:
+            batch.let_go(self._may_be_claimed(batch.timers))
+            works = await self._store.load_work(batch.timers["job_id"].tolist())
+            plan = self._planner.plan(batch.timers, works, self._clock.now_ms(), queued=True)
+            self._parked.park(batch.timers[plan.failed])
+            self._ready.push(batch.timers[plan.unserved])  # edited since: sorted anew
+            batch.admit(works, plan)
+            misrouted = self._elsewhere.misrouted(batch)
+            if misrouted.any():
+                self._ready.push(batch.timers[misrouted])
+                batch.let_go(~misrouted)
+        except BaseException:  # a cancellation as well
+            self.close(batch)
+            raise
+        return batch
+
+    async def _spill(self) -> None:
+        """Give what waits here for slots, all of which are taken, to workers elsewhere that have some."""
+        spilling = self._take_spilling()
+        if not len(spilling):
+            return
+        self._spilling = spilling
+        try:
+            works = await self._store.load_work(spilling["job_id"].tolist())
+            plan = self._planner.plan(spilling, works, self._clock.now_ms(), queued=True)
+        except BaseException:
+            self._ready.push_back(spilling)
+            raise
+        finally:
+            self._spilling = empty(TIMER)
+        goes = np.array([spec is not None for spec in plan.specs], dtype=np.bool_)
+        goes[plan.failed + plan.unserved] = False
+        self._elsewhere.keep(spilling[goes], [plan.specs[i] for i in np.flatnonzero(goes).tolist()])
+        self._ready.push_back(spilling[~goes])
+
+    def _take_spilling(self) -> Rows:
+        taken = []
+        for kind, pool in enumerate(self._pools):
+            for lane in range(LANE_COUNT):
+                if self._ready.count(kind, lane) and not pool.slots.free(lane):
+                    room = min(BATCH_TIMERS, self._elsewhere.spill_room(kind, lane))
+                    if room:
+                        taken.append(self._ready.take(kind, lane, room))
+        return np.concatenate(taken) if taken else empty(TIMER)
+
+    async def _prepare_here(self) -> ClaimBatch | None:
         timers = self._collect()
         if timers is None:
             return None
@@ -84,12 +164,12 @@ class ClaimPreparation:
             raise
         return batch
 
-    def close(self, batch: ClaimBatch) -> None:
+    def close(self, batch: ClaimBatch | QueuedBatch) -> None:
         """Give everything back that was neither started nor let go."""
         batch.close()
         self._open.remove(batch)
 
-    def keep_held(self, batch: ClaimBatch) -> None:
+    def keep_held(self, batch: ClaimBatch | QueuedBatch) -> None:
         """Timers that may not be claimed any more leave the batch."""
         if len(batch):
             batch.let_go(self._may_be_claimed(batch.timers))
@@ -113,15 +193,18 @@ class ClaimPreparation:
         return None
 
     def _take(self) -> Rows | None:
-        now_ms, taken, room = self._clock.now_ms(), list[Rows](), BATCH_TIMERS
+        now_ms, mono_ms = self._clock.now_ms(), self._clock.monotonic_ms()
+        taken, room = list[Rows](), BATCH_TIMERS
         kinds = sorted(range(len(self._pools)), reverse=self._turn)
         self._turn = not self._turn
         for own in (True, False):
             for kind in kinds:
                 slots = self._pools[kind].slots
-                for lane in slots.order(self._ready.oldest_due_ms(kind), now_ms):
-                    limit = min(LANE_SHARE, slots.kept(lane)) if own else slots.free(lane)
-                    timers = self._ready.take(kind, lane, min(room, limit))
+                for lane in slots.order(self._ready.oldest_due_ms(kind, rough=slots.reserving), now_ms):
+                    free = slots.free(lane)
+                    limit = min(LANE_SHARE, slots.kept(lane)) if own else free
+                    shared = FreeSlots(free, mono_ms, partial(self._held, kind, lane))
+                    timers = self._ready.take(kind, lane, min(room, limit), shared)
                     slots.take(lane, len(timers))
                     room -= len(timers)
                     if len(timers):
@@ -129,6 +212,11 @@ class ClaimPreparation:
         if not taken:
             return None
         return taken[0] if len(taken) == 1 else np.concatenate(taken)
+
+    def _held(self, kind: int, lane: int) -> Ints:
+        return slots_held(
+            self._pools[kind].inflight, [b for b in self._open if isinstance(b, ClaimBatch)], kind, lane
+        )
 
     def _may_be_claimed(self, timers: Rows) -> Bools:
         """Those of shards that are held and not silent; the silent ones are parked."""
@@ -149,4 +237,10 @@ class ClaimPreparation:
             batch.let_go(held)
         plan = self._planner.plan(batch.timers, works, self._clock.now_ms())
         self._parked.park(batch.timers[plan.failed])
-        self._unserved.note(batch.admit(works, plan))
+        if plan.elsewhere:
+            self._elsewhere.keep(batch.timers[plan.elsewhere], [plan.specs[i] for i in plan.elsewhere])
+        unserved = batch.admit(works, plan)
+        if self._elsewhere.is_known:
+            self._unserved.note(unserved)
+        else:  # who serves what was not read yet
+            self._parked.park(unserved, UNKNOWN_PAUSE_MS)

@@ -37,6 +37,8 @@ from tickwheel.services.ownership.intake import OwnershipSide
 from tickwheel.services.parked import Parked
 from tickwheel.services.ready import ReadyRing
 from tickwheel.services.reaper import Reaper
+from tickwheel.services.remote.elsewhere import Elsewhere
+from tickwheel.services.remote.queued_batch import QueuedBatch
 from tickwheel.services.starts import Starter
 from tickwheel.services.tokens import Tokens
 
@@ -49,7 +51,7 @@ NOT_DUE_PAUSE_MS: Final = 50
 class _Answered(NamedTuple):
     """A claim that is committed, and is not dealt with yet."""
 
-    batch: ClaimBatch
+    batch: ClaimBatch | QueuedBatch
     answers: Rows
     sent: Sent
 
@@ -68,6 +70,7 @@ class Claims:
         preparation: ClaimPreparation,
         pools: Sequence[Pool],
         starter: Starter,
+        elsewhere: Elsewhere,
         completions: Completions,
         reaper: Reaper,
         worker: str,
@@ -77,7 +80,7 @@ class Claims:
     ) -> None:
         self._store, self._holdings, self._groups = store, holdings, groups
         self._ready, self._parked, self._preparation = ready, parked, preparation
-        self._pools, self._starter = pools, starter
+        self._pools, self._starter, self._elsewhere = pools, starter, elsewhere
         self._completions, self._reaper = completions, reaper
         self._tokens, self._worker = Tokens(holdings), worker
         self._clock, self._events = clock, events
@@ -87,8 +90,9 @@ class Claims:
         self._begun = self._done = 0  # claims that were ever sent; of these: dealt with
         self._progress = asyncio.Event()
         self._settling: asyncio.Task[None] | None = None  # the claim whose answers are dealt with beside the next
-        # Per run: tokens of its claims whose fate is unknown. (A token is unique in its shard only.)
-        self._unknown: dict[tuple[bytes, int], set[int]] = {}
+        # Per run: tokens of its claims whose fate is unknown, and whether they were queued. (A token is unique in
+        # its shard only.)
+        self._unknown: dict[tuple[bytes, int], dict[int, bool]] = {}
         self._stopped = False
 
     @property
@@ -142,11 +146,11 @@ class Claims:
                 await asyncio.gather(self._settling, return_exceptions=True)
             raise
 
-    async def _prepare(self) -> ClaimBatch | None:
+    async def _prepare(self) -> ClaimBatch | QueuedBatch | None:
         self._wake.clear()  # before the look, so that whatever comes after it is not missed
         return None if self._stopped or self._completions.full else await self._preparation.prepare()
 
-    async def _claim(self, batch: ClaimBatch) -> ClaimBatch | None:
+    async def _claim(self, batch: ClaimBatch | QueuedBatch) -> ClaimBatch | QueuedBatch | None:
         """Claim a batch, and see to its answers; gives the next one, if it was prepared meanwhile."""
         ahead = asyncio.create_task(self._prepare()) if self.much_waits else None
         try:
@@ -159,14 +163,14 @@ class Claims:
                 await self._give_up(ahead)
             raise
 
-    async def _give_up(self, ahead: "asyncio.Task[ClaimBatch | None]") -> None:
+    async def _give_up(self, ahead: "asyncio.Task[ClaimBatch | QueuedBatch | None]") -> None:
         """What was prepared, or will have been, goes back to where it waits."""
         ahead.cancel()
         [prepared] = await asyncio.gather(ahead, return_exceptions=True)
-        if isinstance(prepared, ClaimBatch):
+        if isinstance(prepared, ClaimBatch | QueuedBatch):
             self._preparation.close(prepared)
 
-    async def _send(self, batch: ClaimBatch) -> _Answered | None:
+    async def _send(self, batch: ClaimBatch | QueuedBatch) -> _Answered | None:
         """Claim; None, and the batch is closed, where nothing of it may be claimed any more."""
         try:
             if not self._stopped:
@@ -180,7 +184,7 @@ class Claims:
         self._preparation.close(batch)
         return None
 
-    async def _renew_epochs(self, batch: ClaimBatch) -> None:
+    async def _renew_epochs(self, batch: ClaimBatch | QueuedBatch) -> None:
         exhausted = self._tokens.exhausted()
         if not exhausted:
             return
@@ -192,16 +196,17 @@ class Claims:
         self._parked.park(batch.timers[used_up])
         batch.let_go(~used_up)
 
-    async def _ask(self, batch: ClaimBatch) -> _Answered:
+    async def _ask(self, batch: ClaimBatch | QueuedBatch) -> _Answered:
         now_ms = self._clock.now_ms()
         batch.claims["fence"] = fences = self._tokens.draw(batch.timers["job_id"])
         sent = Sent(lease_ms=now_ms + self._lease_length_ms, mono_ms=self._clock.monotonic_ms())
         self._begun += 1
         try:
-            return _Answered(batch, await self._store.claim(batch.claims, now_ms, sent.lease_ms), sent)
+            answers = await self._store.claim(batch.claims, now_ms, sent.lease_ms, queued=batch.queued)
+            return _Answered(batch, answers, sent)
         except BaseException as error:
             if isinstance(error, OutcomeUnknown):
-                self._note_unknown(batch.timers, fences)
+                self._note_unknown(batch, fences)
             self._count_done()
             raise
 
@@ -230,13 +235,16 @@ class Claims:
             self._tell(answers, sent)
             self._arm_what_follows(batch, answers)
             self._put_off(batch, answers)
-            batch.started = won = self._won(batch.timers, answers)
-            await self._starter.start(batch.timers, batch.claims, batch.specs, batch.works, answers, won, sent)
+            batch.started = won = self._won(batch, answers)
+            if isinstance(batch, QueuedBatch):
+                self._elsewhere.publish(batch, answers["fence"], won)
+            else:
+                await self._starter.start(batch.timers, batch.claims, batch.specs, batch.works, answers, won, sent)
         finally:
             self._preparation.close(batch)
             self._count_done()
 
-    def _arm_what_follows(self, batch: ClaimBatch, answers: Rows) -> None:
+    def _arm_what_follows(self, batch: ClaimBatch | QueuedBatch, answers: Rows) -> None:
         """Arm next occurrences and re-checks of buffered runs."""
         timers, next_ms, verdict = batch.timers, batch.claims["next_ms"], answers["verdict"]
         wrote_row = (
@@ -254,7 +262,7 @@ class Claims:
             again["gen"] = np.where(again["gen"] > 0, -1, again["gen"] - 1)
             self._groups.arm(again)
 
-    def _put_off(self, batch: ClaimBatch, answers: Rows) -> None:
+    def _put_off(self, batch: ClaimBatch | QueuedBatch, answers: Rows) -> None:
         """Timers that stay as they are: early ones, those of which nothing was learned, those that are lost."""
         timers, verdict = batch.timers, answers["verdict"]
         early = verdict == ClaimVerdict.NOT_DUE
@@ -282,15 +290,16 @@ class Claims:
         if ours.any():
             self._ready.push_back(timers[ours])
 
-    def _won(self, timers: Rows, answers: Rows) -> Bools:
+    def _won(self, batch: ClaimBatch | QueuedBatch, answers: Rows) -> Bools:
         """Which rows are ours to start; runs that another token holds go to the reaper."""
+        timers = batch.timers
         won: Bools = answers["verdict"] == ClaimVerdict.WON
         for number in np.flatnonzero(answers["verdict"] == ClaimVerdict.IN_FLIGHT):
             job_id, fence = timers["job_id"][number].tobytes(), int(answers["fence"][number])
             scheduled_ms = int(timers["scheduled_ms"][number])
-            ours = self._unknown.get((job_id, scheduled_ms), set())
-            if fence in ours:
-                ours.discard(fence)  # the same timer may be in the batch twice: one token, one start
+            ours = self._unknown.get((job_id, scheduled_ms), {})
+            if ours.get(fence) is batch.queued:  # what was queued starts elsewhere only, and the other way round
+                del ours[fence]  # the same timer may be in the batch twice: one token, one start
                 won[number] = True
             elif not self._runs_here(job_id, scheduled_ms, fence):
                 lease_ms, due_ms = int(answers["lease_ms"][number]), int(timers["due_ms"][number])
@@ -308,9 +317,9 @@ class Claims:
             for slot in pool.inflight.find(job_id, scheduled_ms)
         )
 
-    def _note_unknown(self, timers: Rows, fences: Ints) -> None:
-        for key, fence in zip(_run_keys(timers), fences.tolist(), strict=False):
-            self._unknown.setdefault(key, set()).add(fence)
+    def _note_unknown(self, batch: ClaimBatch | QueuedBatch, fences: Ints) -> None:
+        for key, fence in zip(_run_keys(batch.timers), fences.tolist(), strict=False):
+            self._unknown.setdefault(key, {})[fence] = batch.queued
 
     def _tell(self, answers: Rows, sent: Sent) -> None:
         counts = np.bincount(answers["verdict"], minlength=len(ClaimVerdict)).astype(np.int64)

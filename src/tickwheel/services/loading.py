@@ -8,6 +8,7 @@ from tickwheel.services.claims import Claims
 from tickwheel.services.ownership.groups import Groups
 from tickwheel.services.ownership.unresolved import Unresolved, Unserved
 from tickwheel.services.reaper import Reaper
+from tickwheel.services.remote.outbox import Outbox
 
 
 class Loading:
@@ -19,11 +20,12 @@ class Loading:
         groups: Groups,
         claims: Claims,
         reaper: Reaper,
+        outbox: Outbox,
         unresolved: Unresolved,
         unserved: Unserved,
         on_adopted: Callable[[], None],
     ) -> None:
-        self._groups, self._claims, self._reaper = groups, claims, reaper
+        self._groups, self._claims, self._reaper, self._outbox = groups, claims, reaper, outbox
         self._unresolved, self._unserved, self._on_adopted = unresolved, unserved, on_adopted
 
     def adopt(self, taken: Sequence[Taken]) -> None:
@@ -65,4 +67,5 @@ class Loading:
         self._groups.drop(shards)
         self._claims.forget(shards)
         self._reaper.forget(shards)
+        self._outbox.forget(shards)
         self._unserved.forget(shards)

@@ -47,7 +47,8 @@ class Plan(NamedTuple):
     claims: Rows
     specs: list[Spec | None]
     failed: list[int]  # their schedule could not be planned
-    unserved: list[int]  # nothing in this process runs their target
+    unserved: list[int]  # nothing runs their target
+    elsewhere: list[int]  # nothing in this process runs their target, but others do
 
     def skips(self, timers: Rows) -> list[int]:
         """Rows whose claim starts nothing. (A follow-up that is too late may have begun, and then goes on.)"""
@@ -56,13 +57,29 @@ class Plan(NamedTuple):
 
 
 class Planner:
-    """Plans batches; pure but for its events. `serves` says whether this process can run a target."""
+    """Plans batches; pure but for its events.
 
-    def __init__(self, events: EventSink, serves: Callable[[Target], bool], alive_since_ms: int) -> None:
+    `serves` says whether this process can run a target, `serves_elsewhere` whether workers in other processes can.
+    """
+
+    def __init__(
+        self,
+        events: EventSink,
+        serves: Callable[[Target], bool],
+        alive_since_ms: int,
+        serves_elsewhere: Callable[[Target], bool] = lambda target: False,
+    ) -> None:
         self._events, self._serves, self._alive_since_ms = events, serves, alive_since_ms
+        self._serves_elsewhere = serves_elsewhere
 
-    def plan(self, timers: Rows, works: Sequence[WorkDefinition | None], now_ms: int) -> Plan:
-        """One CLAIM row per TIMER row, in order. A job that is gone is claimed all the same: the store says so."""
+    def plan(
+        self, timers: Rows, works: Sequence[WorkDefinition | None], now_ms: int, *, queued: bool = False
+    ) -> Plan:
+        """One CLAIM row per TIMER row, in order. A job that is gone is claimed all the same: the store says so.
+
+        `queued`: for workers in other processes.
+        """
+        serves = self._serves_elsewhere if queued else self._serves
         claims = np.zeros(len(timers), dtype=CLAIM)
         for name in ("due_ms", "job_id", "scheduled_ms", "gen", "flags"):
             claims[name] = timers[name]
@@ -71,6 +88,7 @@ class Planner:
         allowed: list[int] = []
         failed: list[int] = []
         unserved: list[int] = []
+        elsewhere: list[int] = []
         known: Spec | None = None  # of the row before: most rows of a batch have a spec in common
         served = True
         gens, scheduled = timers["gen"].tolist(), timers["scheduled_ms"].tolist()
@@ -82,10 +100,11 @@ class Planner:
             try:
                 spec = specs[number] = read_spec(work.spec)
                 if spec is not known:
-                    known, served = spec, self._serves(spec.target)
+                    known, served = spec, serves(spec.target)
                 allowed[number] = spec.retry.max_retries + 1
                 if not served:
-                    unserved.append(number)
+                    others = not queued and self._serves_elsewhere(spec.target)
+                    (elsewhere if others else unserved).append(number)
                     continue
                 if spec.cron:
                     claims["overlap"][number] = OVERLAP_CODE[spec.overlap]
@@ -98,7 +117,7 @@ class Planner:
         claims["max_attempts"] = allowed
         note_unchanged(claims, works)
         self._tell_unserved(unserved, specs)
-        return Plan(claims, specs, failed, unserved)
+        return Plan(claims, specs, failed, unserved, elsewhere)
 
     def _tell_failing(self, job_id: bytes, error: Exception) -> None:
         self._events.emit(ScheduleFailing(job_id=job_id, error=f"{type(error).__name__}: {error}"))

@@ -53,7 +53,10 @@ class Watched(NamedTuple):
 
 
 class Reaper:
-    """The lease watch of one process. `shards` gives those to look after; None: all."""
+    """The lease watch of one process. `shards` gives those to look after; None: all.
+
+    `adopt` takes runs that are queued for workers elsewhere (with the due time of their timer); they have no lease.
+    """
 
     def __init__(
         self,
@@ -62,10 +65,12 @@ class Reaper:
         completions: Completions,
         held: Callable[[], Set[tuple[bytes, int, int]]],
         shards: Callable[[], Sequence[int] | None],
+        adopt: Callable[[Run, int], None],
         clock: Clock,
         randomness: Randomness,
     ) -> None:
         self._store, self._completions, self._held, self._shards = store, completions, held, shards
+        self._adopt = adopt
         self._clock, self._randomness = clock, randomness
         self._watched: dict[RunKey, Watched] = {}
         self._alarm = Alarm(clock)
@@ -135,7 +140,10 @@ class Reaper:
             attempt = (run.job_id, run.scheduled_ms, run.fence)
             if run.state not in IN_FLIGHT:
                 continue
-            if attempt in held:
+            if run.state is RunState.CLAIMED:  # nobody has begun it, so nobody can be lost with it
+                known = self._watched.pop((run.job_id, run.scheduled_ms), None)
+                self._adopt(run, NEVER_MS if known is None else known.due_ms)
+            elif attempt in held:
                 self._watched.pop((run.job_id, run.scheduled_ms), None)  # it runs here, and is renewed
             elif attempt in proved or (run.lease_ms or 0) <= now_ms:
                 due.append(run)

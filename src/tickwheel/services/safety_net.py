@@ -54,12 +54,13 @@ class SafetyNet:
         shards: Callable[[], Sequence[int] | None],
         from_ms: Callable[[], int],
         unserved: Unserved,
+        elsewhere: Callable[[], Rows],
         clock: Clock,
         on_due: Callable[[], None],
     ) -> None:
         self._store, self._ready, self._parked, self._pools = store, ready, parked, pools
         self._gate, self._reaper, self._groups, self._unserved = gate, reaper, groups, unserved
-        self._shards, self._begin_ms = shards, from_ms
+        self._shards, self._begin_ms, self._elsewhere = shards, from_ms, elsewhere
         self._clock, self._on_due = clock, on_due
         self._at_ms: int | None = None
 
@@ -106,6 +107,7 @@ class SafetyNet:
                 self._parked.rows(),
                 self._gate.rows(),
                 self._reaper.rows(),
+                self._elsewhere(),
                 *(pool.inflight.rows[pool.inflight.active] for pool in self._pools),
             )
             for job_id, scheduled_ms in zip(rows["job_id"].tolist(), rows["scheduled_ms"].tolist(), strict=True)

@@ -21,13 +21,14 @@ import msgspec
 from tickwheel.domain.columns import Rows
 from tickwheel.domain.ids import SHARD_COUNT
 from tickwheel.domain.job import Target
-from tickwheel.domain.outcome import Outcome
 from tickwheel.domain.rate import RateLimit
 from tickwheel.domain.wheel import TimingWheel
 from tickwheel.ports.buffer import Buffer
 from tickwheel.ports.clock import Clock, Randomness
 from tickwheel.ports.events import EventSink
-from tickwheel.ports.executor import Executor
+from tickwheel.ports.executor import Executor, Progress, Report
+from tickwheel.ports.peers import Peers
+from tickwheel.ports.queue import Queue
 from tickwheel.ports.shards import ShardStore
 from tickwheel.ports.store import Store
 from tickwheel.services.alarm import wait_at_most
@@ -52,6 +53,7 @@ from tickwheel.services.parked import Parked
 from tickwheel.services.plans import Planner
 from tickwheel.services.ready import ReadyRing
 from tickwheel.services.reaper import Reaper
+from tickwheel.services.remote.elsewhere import Elsewhere
 from tickwheel.services.safety_net import SafetyNet
 from tickwheel.services.slices import Slices
 from tickwheel.services.starts import Starter
@@ -59,7 +61,7 @@ from tickwheel.services.supervision import supervise
 from tickwheel.services.sweeper import Sweeper
 from tickwheel.services.ticker import Ticker
 
-BuildExecutor = Callable[[Callable[[Sequence[int], Sequence[Outcome]], None]], Executor]
+BuildExecutor = Callable[[Report, Progress], Executor]
 DRAIN_MARGIN_MS: Final = 2_000
 """After the grace time, how long the last completions may take to commit."""
 
@@ -105,6 +107,9 @@ class Scheduler:
         is_leader: Callable[[], bool] = lambda: True,
         clock_behind_ms: Callable[[], int] = lambda: 0,
         buffer: Buffer | None = None,
+        queue: Queue | None = None,
+        peers: Peers | None = None,
+        local_routes: Sequence[str] = (),
     ) -> None:
         self._clock, self._events, self._settings = clock, events, settings
         self.holdings, self._shards, self._store = holdings, shards, store
@@ -178,11 +183,25 @@ class Scheduler:
             window_ms=self.buffering.wheel_ms,
             mover=self.buffering.mover(self._groups),
         )
+        self.elsewhere = Elsewhere(
+            queue=queue,
+            store=store,
+            peers=peers,
+            ready=self.ready,
+            completions=self.completions,
+            local_routes=local_routes,
+            clock=clock,
+            events=events,
+            on_room=self._wake_claims,
+            on_fresh=lambda: self._safety_net.start_over(),
+            on_dead=lambda: self._reaper.wake(),
+        )
         self._reaper = Reaper(
             store=store,
             completions=self.completions,
             held=self._held,
             shards=self._held_shards,
+            adopt=self.elsewhere.outbox.adopt,
             clock=clock,
             randomness=randomness,
         )
@@ -200,11 +219,13 @@ class Scheduler:
                 unserved=self._unserved,
                 gate=self.gate,
                 pools=self.pools,
-                planner=Planner(events, serves, alive_since_ms=clock.now_ms()),
+                planner=Planner(events, serves, clock.now_ms(), self.elsewhere.serves),
+                elsewhere=self.elsewhere,
                 clock=clock,
             ),
             pools=self.pools,
             starter=Starter(store=store, pools=self.pools, completions=self.completions, clock=clock),
+            elsewhere=self.elsewhere,
             completions=self.completions,
             reaper=self._reaper,
             worker=worker,
@@ -219,13 +240,14 @@ class Scheduler:
         self._chain_check = ChainCheck(store=store, owner=self, clock=clock, events=events, is_leader=is_leader)
         self._unresolved = Unresolved(
             wheel_next_ms=self.wheel.next_due_ms,
-            crowds=(self.ready, self.gate),
+            crowds=(self.ready, self.gate, self.elsewhere.backlog),
             places=(
                 self.parked.rows,
                 self._claims.rows,
                 *(pool.inflight.unleased for pool in self.pools),
                 self.completions.rows,
                 self._reaper.rows,
+                self.elsewhere.outbox.rows,
             ),
             unserved=self._unserved,
         )
@@ -240,6 +262,7 @@ class Scheduler:
             shards=self._held_shards,
             from_ms=self._oldest_unresolved_ms,
             unserved=self._unserved,
+            elsewhere=self.elsewhere.rows,
             clock=clock,
             on_due=self._wake_claims,
         )
@@ -247,6 +270,7 @@ class Scheduler:
             groups=self._groups,
             claims=self._claims,
             reaper=self._reaper,
+            outbox=self.elsewhere.outbox,
             unresolved=self._unresolved,
             unserved=self._unserved,
             on_adopted=self._safety_net.start_over,
@@ -314,6 +338,7 @@ class Scheduler:
             ("heartbeats", self._heartbeats.run),
             ("lease guard", self._heartbeats.guard),
             ("reaper", self._reaper.run),
+            *self.elsewhere.loops(),
             ("parked", partial(self.parked.run, self._wake_claims)),
             ("gates", partial(self.gate.run, self._wake_claims)),
             ("sweeper", self._sweeper.run),
@@ -359,7 +384,8 @@ class Scheduler:
         return max(1, len(self.holdings.shards())) / SHARD_COUNT
 
     def _has_room(self) -> bool:
-        return len(self.wheel) + len(self.ready) + self.gate.held_count < self._settings.armed_limit
+        waiting = len(self.ready) + self.gate.held_count + len(self.elsewhere.backlog)
+        return len(self.wheel) + waiting < self._settings.armed_limit
 
     def _held_shards(self) -> Sequence[int] | None:
         """None: all, for this process is alone on its store."""

@@ -1,0 +1,143 @@
+"""An owner's side of work that runs elsewhere: who can do what, what waits for them, what is on its way.
+
+    ready ring -> (nothing here runs it, or all slots are taken) -> Backlog -> claim -> Outbox -> queue -> worker
+
+Without a queue, and without workers, all of this is empty and costs nothing.
+"""
+
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+
+import numpy as np
+
+from tickwheel.domain.columns import Bools, Ints, Rows
+from tickwheel.domain.job import Lane, Spec, Target
+from tickwheel.ports.clock import Clock
+from tickwheel.ports.events import EventSink
+from tickwheel.ports.peers import Peers
+from tickwheel.ports.queue import WEBHOOKS, Queue, Topic, route_of
+from tickwheel.ports.store import Store
+from tickwheel.services.completion import Completions
+from tickwheel.services.ready import KIND_WEBHOOK, ReadyRing
+from tickwheel.services.remote.backlog import Backlog
+from tickwheel.services.remote.outbox import Outbox
+from tickwheel.services.remote.queued_batch import QueuedBatch
+from tickwheel.services.remote.routes import Routes
+from tickwheel.services.remote.watch import WorkerWatch
+
+
+class Elsewhere:
+    """`local_routes` are those that this process serves itself. `on_change`: look for work again."""
+
+    def __init__(
+        self,
+        *,
+        queue: Queue | None,
+        store: Store,
+        peers: Peers | None,
+        ready: ReadyRing,
+        completions: Completions,
+        local_routes: Sequence[str],
+        clock: Clock,
+        events: EventSink,
+        on_room: Callable[[], None],
+        on_fresh: Callable[[], None],
+        on_dead: Callable[[], None],
+    ) -> None:
+        self._has_queue, self._ready = queue is not None, ready
+        self._local, self._on_room, self._on_fresh = frozenset(local_routes), on_room, on_fresh
+        self.routes = Routes(clock)
+        self.backlog = Backlog(queue=queue, routes=self.routes, clock=clock)
+        self.outbox = Outbox(queue=queue, store=store, routes=self.routes, completions=completions, clock=clock)
+        self.watch = WorkerWatch(
+            store=store,
+            routes=self.routes,
+            peers=peers,
+            clock=clock,
+            events=events,
+            on_routes=self._on_routes,
+            on_dead=on_dead,
+        )
+
+    def loops(self) -> Sequence[tuple[str, Callable[[], Awaitable[None]]]]:
+        """What has to run, by name."""
+        looks = (("unbegun runs", self.outbox.run),)
+        if not self._has_queue:
+            return looks
+        return (
+            *looks,
+            ("publishing", self.outbox.send),
+            ("backlog", partial(self.backlog.run, self._on_room)),
+            ("workers", self.watch.run),
+        )
+
+    @property
+    def is_known(self) -> bool:
+        """Whether the workers' sessions were read once, so that it is known what they serve."""
+        return not self._has_queue or self.watch.has_read
+
+    def rows(self) -> Rows:
+        """The timers that wait for workers, or are on their way to one."""
+        return np.concatenate((self.backlog.rows(), self.outbox.rows()))
+
+    def is_busy(self) -> bool:
+        """Whether there is anything to do for elsewhere: something waits for it, or could be given to it."""
+        return bool(self.routes)
+
+    def serves(self, target: Target) -> bool:
+        """Whether workers elsewhere run it, or did until a moment ago."""
+        return bool(self.routes) and self.routes.known(route_of(target))
+
+    def keep(self, timers: Rows, specs: Sequence[Spec | None]) -> None:
+        """Let these wait for room in the queue; each has a spec that `serves` was true of."""
+        by_route: dict[str, list[int]] = {}
+        for number, spec in enumerate(specs):
+            if spec is not None:
+                by_route.setdefault(route_of(spec.target), []).append(number)
+        for route, numbers in by_route.items():
+            self.backlog.push(route, timers[numbers])
+
+    def spill_room(self, kind: int, lane: int) -> int:
+        """How many runs that could start here, had they slots, workers elsewhere could take over.
+
+        None unless they can do all that can be done here: which of it a timer stands for is not known yet.
+        """
+        if not self.routes:
+            return 0
+        routes = [route for route in self._local if (route == WEBHOOKS) == (kind == KIND_WEBHOOK)]
+        if not routes or not self.routes.cover(routes):
+            return 0
+        return sum(self.backlog.spare(Topic(Lane(lane), route)) for route in routes)
+
+    def take(self, limit: int) -> QueuedBatch | None:
+        """A batch of what the queue has room for; its taker has to close it."""
+        taken = self.backlog.take(limit)
+        return QueuedBatch(taken, self.backlog) if taken else None
+
+    def publish(self, batch: QueuedBatch, fences: Ints, won: Bools) -> None:
+        """These rows of the batch are claimed."""
+        numbers = np.flatnonzero(won)
+        if len(numbers):
+            topics = [batch.topics[number] for number in numbers.tolist()]
+            self.outbox.publish(topics, batch.timers[numbers], fences[numbers])
+
+    def misrouted(self, batch: QueuedBatch) -> Bools:
+        """Rows whose job was edited since they were sorted: they are for others now."""
+        return np.array(
+            [
+                spec is not None and route_of(spec.target) != topic.route
+                for spec, topic in zip(batch.specs, batch.topics, strict=True)
+            ],
+            dtype=np.bool_,
+        )
+
+    def _on_routes(self, fresh: Sequence[str], gone: Sequence[str]) -> None:
+        for route in gone:
+            self._ready.push(self.backlog.drop(route))
+        for route in self._local:
+            if not self.routes.slots(route):  # nobody is left there: what waits is done here
+                self._ready.push_back(self.backlog.drop(route))
+        if fresh:
+            self._on_fresh()
+        if fresh or gone:
+            self._on_room()

@@ -1,0 +1,204 @@
+"""Publishes claimed runs and looks after them until somebody has begun them.
+
+The ledger is the outbox of the queue: the claim is committed first, then its hint is published. A hint may get
+lost with the queue, or with a worker between take and begin. So what was published is kept here until a look at
+the ledger shows that it has begun or is over; what shows no start after `REPUBLISH_MS` is published again, under
+the same token (F2: only what is queued, without a worker; duplicates meet at the begin). From the begin on a row
+in `leases` leads to the run, whoever dies, so nothing more has to be remembered of it.
+
+Publishing never holds up claims: a queue that hangs, or is away, gets its hints later.
+
+An owner that takes a shard over meets what was queued by the claims of the timers, and adopts it. Where no worker
+is left that could begin it, it is handed back, without using an attempt up, and waits unclaimed like all the rest.
+"""
+
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Final
+
+import numpy as np
+
+from tickwheel.domain.columns import COMPLETION, FLAG_LANE_MASK, TIMER, Bools, CompletionCause, Ints, Rows, empty
+from tickwheel.domain.errors import StoreUnavailable
+from tickwheel.domain.id_columns import shards_of
+from tickwheel.domain.job import Lane, Spec
+from tickwheel.domain.outcome import OutcomeClass
+from tickwheel.domain.run import RunState
+from tickwheel.ports.clock import Clock
+from tickwheel.ports.queue import HINT, Queue, Topic, route_of
+from tickwheel.ports.store import AttemptNote, Run, Store
+from tickwheel.services.alarm import Alarm
+from tickwheel.services.completion import Completions
+from tickwheel.services.plans import read_spec
+from tickwheel.services.remote.routes import Routes
+
+REPUBLISH_MS: Final = 5_000
+CHECK_MS: Final = 500
+IDLE_MS: Final = 60_000
+READ_TOGETHER: Final = 1_000
+UNBEGUN: Final = AttemptNote(error="not started: no worker is left that could do it", excerpt=None)
+
+PUBLISHED: Final = np.dtype(
+    [("look_mono_ms", "<i8"), ("due_ms", "<i8"), *((n, HINT[n]) for n in HINT.names or ())]
+)
+"""A hint with the due time of its timer, and when to look whether it has begun."""
+
+
+class Outbox:
+    """What this owner has claimed for workers elsewhere and has not seen begun."""
+
+    def __init__(
+        self,
+        *,
+        queue: Queue | None,
+        store: Store,
+        routes: Routes,
+        completions: Completions,
+        clock: Clock,
+    ) -> None:
+        self._queue, self._store, self._routes = queue, store, routes
+        self._completions, self._clock = completions, clock
+        self._chunks: list[Rows] = []
+        self._unsent: dict[Topic, list[Rows]] = {}
+        self._alarm = Alarm(clock)
+
+    def __len__(self) -> int:
+        return sum(map(len, self._chunks))
+
+    def rows(self) -> Rows:
+        """As TIMER rows: their timers are not resolved yet."""
+        return _as_timers(np.concatenate(self._chunks)) if self._chunks else empty(TIMER)
+
+    def publish(self, topics: Sequence[Topic], timers: Rows, fences: Ints) -> None:
+        """These claims are won: TIMER rows, each with its topic and token. They are sent in the background."""
+        rows = empty(PUBLISHED, len(timers))
+        for name in ("due_ms", "job_id", "scheduled_ms", "flags"):
+            rows[name] = timers[name]
+        rows["fence"] = fences
+        rows["look_mono_ms"] = self._clock.monotonic_ms() + REPUBLISH_MS
+        self._chunks.append(rows)
+        self._send(topics, rows)
+
+    def adopt(self, run: Run, due_ms: int) -> None:
+        """A queued run that this owner did not publish: its claimer is gone, or its answer was lost."""
+        row = empty(PUBLISHED, 1)
+        row["look_mono_ms"], row["due_ms"] = self._clock.monotonic_ms(), due_ms
+        row["job_id"], row["scheduled_ms"] = np.void(run.job_id), run.scheduled_ms
+        row["fence"], row["flags"] = run.fence, int(run.lane)
+        self._chunks.append(row)
+
+    def forget(self, shards: Sequence[int]) -> None:
+        """These shards have left: their new owner adopts what is queued."""
+        if self._chunks:
+            rows = np.concatenate(self._chunks)
+            kept = rows[~np.isin(shards_of(rows["job_id"]), list(shards))]
+            self._chunks = [kept] if len(kept) else []
+
+    async def run(self) -> None:
+        """Look after them for ever."""
+        while True:
+            await self._clock.sleep_ms(CHECK_MS)
+            await self.check()
+
+    async def check(self) -> None:
+        """Publish again, or hand back, what should have begun by now; let go of what has."""
+        if not self._chunks:
+            return
+        rows, now_ms = np.concatenate(self._chunks), self._clock.monotonic_ms()
+        due = rows["look_mono_ms"] <= now_ms
+        self._chunks = [rows]
+        late, seen = rows[due], list[Rows]()
+        for start in range(0, len(late), READ_TOGETHER):
+            seen.append(await self._look(late[start : start + READ_TOGETHER]))
+        if len(late):
+            self._keep(rows, due, seen)
+
+    def _keep(self, rows: Rows, due: Bools, seen: Sequence[Rows]) -> None:
+        """What came in during the check stays, as what was not due; of the rest what was not seen to be over."""
+        came = [chunk for chunk in self._chunks if chunk is not rows]
+        here = self._chunks and self._chunks[0] is rows  # else shards have left meanwhile: what is here is right
+        kept = [rows[~due], *seen] if here else []
+        self._chunks = [chunk for chunk in (*kept, *came) if len(chunk)]
+
+    async def _look(self, rows: Rows) -> Rows:
+        """What of it is still to be looked after."""
+        keys = list(zip(rows["job_id"].tolist(), rows["scheduled_ms"].tolist(), strict=True))
+        runs = await self._store.find_runs(keys)
+        fences = rows["fence"].tolist()
+        waiting = np.array(
+            [
+                run is not None and run.state is RunState.CLAIMED and run.fence == fence
+                for run, fence in zip(runs, fences, strict=True)
+            ],
+            dtype=np.bool_,
+        )
+        left = rows[waiting].copy()
+        if not len(left):
+            return left
+        specs = await self._read_specs(left)
+        served = np.array([spec is not None and self._is_served(spec) for spec in specs], dtype=np.bool_)
+        if not served.all():
+            await self._hand_back(left[~served], [run for run, waits in zip(runs, waiting, strict=True) if waits])
+        left = left[served]
+        left["look_mono_ms"] = self._clock.monotonic_ms() + REPUBLISH_MS
+        lanes = (left["flags"] & FLAG_LANE_MASK).tolist()
+        routes = [route_of(spec.target) for spec in specs if spec is not None and self._is_served(spec)]
+        self._send([Topic(Lane(lane), route) for lane, route in zip(lanes, routes, strict=True)], left)
+        return left
+
+    def _is_served(self, spec: Spec) -> bool:
+        return self._queue is not None and self._routes.known(route_of(spec.target))
+
+    async def _read_specs(self, rows: Rows) -> list[Spec | None]:
+        works = await self._store.load_work(rows["job_id"].tolist())
+        specs: list[Spec | None] = []
+        for work in works:
+            try:
+                specs.append(None if work is None else read_spec(work.spec))
+            except ValueError:  # msgspec's and Unicode's errors are both
+                specs.append(None)
+        return specs
+
+    def _send(self, topics: Sequence[Topic], rows: Rows) -> None:
+        by_topic: dict[Topic, list[int]] = {}
+        for number, topic in enumerate(topics):
+            by_topic.setdefault(topic, []).append(number)
+        for topic, numbers in by_topic.items():
+            hints = empty(HINT, len(numbers))
+            for name in HINT.names or ():
+                hints[name] = rows[name][numbers]
+            self._unsent.setdefault(topic, []).append(hints)
+        self._alarm.ring()
+
+    async def send(self) -> None:
+        """Publish for ever what is to be published."""
+        while True:
+            await self._alarm.sleep_ms(IDLE_MS)
+            unsent, self._unsent = self._unsent, {}
+            for topic in sorted(unsent):
+                with suppress(ConnectionError):  # the looks publish it again
+                    if self._queue is not None:
+                        await self._queue.publish(topic, np.concatenate(unsent[topic]))
+
+    async def _hand_back(self, rows: Rows, runs: Sequence[Run | None]) -> None:
+        by_key = {(run.job_id, run.scheduled_ms): run for run in runs if run is not None}
+        ends = np.zeros(len(rows), dtype=COMPLETION)
+        for name in ("due_ms", "job_id", "scheduled_ms", "flags", "fence"):
+            ends[name] = rows[name]
+        now_ms = self._clock.now_ms()
+        for number, key in enumerate(zip(rows["job_id"].tolist(), rows["scheduled_ms"].tolist(), strict=True)):
+            ends["attempt"][number] = by_key[key].attempt + 1
+            ends["lost_count"][number] = by_key[key].lost_count
+        ends["state"], ends["cause"] = RunState.SCHEDULED, CompletionCause.UNSTARTED
+        ends["outcome"], ends["finished_ms"], ends["retry_ms"] = OutcomeClass.UNSTARTED, now_ms, now_ms
+        ends["due_ms"], ends["gen"] = -1, 0
+        self._completions.add(ends, dict.fromkeys(range(len(ends)), UNBEGUN), [None] * len(ends))
+        with suppress(StoreUnavailable):
+            await self._completions.flushed()
+
+
+def _as_timers(rows: Rows) -> Rows:
+    timers = empty(TIMER, len(rows))
+    for name in ("due_ms", "job_id", "scheduled_ms", "flags"):
+        timers[name] = rows[name]
+    return timers

@@ -1,0 +1,263 @@
+"""An owner and workers elsewhere: what is claimed for them, published, begun, lost, and handed back."""
+
+import numpy as np
+import pytest
+
+from tickwheel.adapters.memory.queue import MemoryQueue
+from tickwheel.domain.columns import COMPLETION, CompletionCause
+from tickwheel.domain.job import Lane, Target, TargetType
+from tickwheel.domain.outcome import OutcomeClass
+from tickwheel.domain.run import RunState
+from tickwheel.ports.events import WorkerLost
+from tickwheel.ports.queue import Topic, handler_route
+from tickwheel.ports.store import NewJob, Run
+from tickwheel.ports.workers import RENEW_MS, SESSION_MS, WorkerNote
+from tickwheel.services.remote.outbox import REPUBLISH_MS
+from tickwheel.services.remote.routes import KEPT_MS
+from tickwheel.services.remote.taking import Begun, Taking
+from tickwheel.services.scheduler import SchedulerSettings
+
+from ..world import World  # noqa: TID252 - tests are not installed, so they have no absolute name
+
+LEASE_MS = 30_000
+NAMES = ("far",)
+
+
+class Remote:
+    """A worker, reduced to what the owner sees of it."""
+
+    def __init__(self, world: World, name: str = "remote-1", slots: int = 4, names: tuple[str, ...] = NAMES) -> None:
+        assert world.queue is not None
+        self.world, self.name = world, name
+        self.note = WorkerNote(name=name, handlers=names, slots=slots)
+        self.taking = Taking(
+            queue=world.queue, store=world.store, clock=world.clock, lease_length_ms=LEASE_MS
+        )
+        self.topics = [Topic(lane, handler_route(handler)) for lane in Lane for handler in names]
+
+    async def enlist(self) -> "Remote":
+        await self.world.store.enlist_worker(self.name, self.note)
+        return self
+
+    async def take(self, limit: int = 100) -> list[Begun]:
+        return list((await self.taking.take(self.name, self.topics, limit)).begun)
+
+    async def succeed(self, begun: Begun) -> bool:
+        row = np.zeros(1, dtype=COMPLETION)
+        row["due_ms"], row["job_id"], row["scheduled_ms"] = -1, np.void(begun.job_id), begun.scheduled_ms
+        row["fence"], row["flags"], row["attempt"] = begun.fence, begun.flags, begun.attempt
+        row["state"], row["outcome"] = RunState.SUCCEEDED, OutcomeClass.SUCCESS
+        row["cause"], row["retry_ms"] = CompletionCause.WORKER, -1
+        row["started_ms"] = row["finished_ms"] = self.world.clock.now_ms()
+        return bool((await self.world.store.complete(row, {})).applied[0])
+
+
+def remote_world(handler_slots: int = 16) -> World:
+    world = World(settings=SchedulerSettings(webhook_slots=16, handler_slots=handler_slots))
+    world.queue = MemoryQueue(world.clock, 30_000)
+    world.serves = lambda target: target.type is not TargetType.HANDLER or target.name == "here"
+    return world
+
+
+async def run_of(world: World, new: NewJob) -> Run:
+    assert new.timer is not None
+    [run] = await world.store.find_runs([(new.job.job_id, new.timer.scheduled_ms)])
+    assert run is not None
+    return run
+
+
+async def begin_all(world: World, remote: Remote, count: int, within_ms: int = 2_000) -> list[Begun]:
+    begun: list[Begun] = []
+    ends_ms = world.clock.now_ms() + within_ms
+    while len(begun) < count and world.clock.now_ms() < ends_ms:
+        begun += await remote.take()
+        await world.clock.advance(5)
+    assert len(begun) == count
+    return begun
+
+
+async def test_what_nothing_here_runs_goes_to_a_worker_that_does() -> None:
+    world = remote_world()
+    remote = await Remote(world).enlist()
+    scheduler = await world.start()
+    await world.clock.advance(1_500)  # the sessions are read each second
+    new = world.job(handler="far", lane=Lane.HIGH)
+    await world.add(scheduler, new)
+    [begun] = await begin_all(world, remote, 1, within_ms=100)
+    assert (begun.job_id, begun.attempt, begun.flags & 3) == (new.job.job_id, 1, Lane.HIGH)
+    assert begun.definition.payload == "{}"
+    assert await remote.succeed(begun)
+    assert (await run_of(world, new)).state is RunState.SUCCEEDED
+    assert not world.calls
+    await world.crash(scheduler)
+
+
+async def test_backlog_waits_unclaimed_until_workers_have_room() -> None:
+    """I12: with four slots, four runs are claimed and queued; the others have no row in the ledger."""
+    world = remote_world()
+    remote = await Remote(world, slots=4).enlist()
+    scheduler = await world.start()
+    await world.clock.advance(1_500)
+    jobs = [world.job(handler="far") for _ in range(50)]
+    await world.add(scheduler, *jobs)
+    await world.clock.advance(500)
+    keys = [(new.job.job_id, new.timer.scheduled_ms) for new in jobs if new.timer is not None]
+    assert sum(run is not None for run in await world.store.find_runs(keys)) == 4
+    done = 0
+    for _ in range(200):
+        for begun in await remote.take(4):
+            done += await remote.succeed(begun)
+        await world.clock.advance(20)
+    assert done == 50
+    await world.crash(scheduler)
+
+
+async def test_higher_lanes_go_first_however_long_the_backlog_is() -> None:
+    world = remote_world()
+    remote = await Remote(world, slots=4).enlist()
+    scheduler = await world.start()
+    await world.clock.advance(1_500)
+    await world.add(scheduler, *(world.job(handler="far", lane=Lane.LOW) for _ in range(500)))
+    await world.clock.advance(200)
+    urgent = world.job(handler="far", lane=Lane.CRITICAL)
+    await world.add(scheduler, urgent)
+    await world.clock.advance(50)
+    [begun] = await remote.take(1)
+    assert begun.job_id == urgent.job.job_id
+    await world.crash(scheduler)
+
+
+async def test_a_hint_that_got_lost_is_published_again() -> None:
+    world = remote_world()
+    remote = await Remote(world).enlist()
+    scheduler = await world.start()
+    await world.clock.advance(1_500)
+    await world.add(scheduler, world.job(handler="far"))
+    await world.clock.advance(100)
+    assert world.queue is not None
+    [lost] = await world.queue.take(remote.topics, 10)  # a worker dies between take and begin
+    await world.queue.ack([lost.receipt])
+    await world.clock.advance(REPUBLISH_MS - 1_000)
+    assert await remote.take() == []
+    [begun] = await begin_all(world, remote, 1)
+    assert (begun.fence, begun.attempt) == (int(lost.rows["fence"][0]), 1)
+    await world.crash(scheduler)
+
+
+@pytest.mark.parametrize("begun_before", [False, True])
+async def test_an_heir_goes_on_with_what_is_queued_or_runs(begun_before: bool) -> None:
+    world = remote_world()
+    remote = await Remote(world).enlist()
+    scheduler = await world.start()
+    await world.clock.advance(1_500)
+    new = world.job(handler="far")
+    await world.add(scheduler, new)
+    await world.clock.advance(100)
+    assert world.queue is not None
+    if begun_before:
+        [begun] = await remote.take()
+        await world.crash(scheduler)
+        heir = await world.start()
+        await world.clock.advance(5_000)
+    else:
+        [lost] = await world.queue.take(remote.topics, 10)
+        await world.queue.ack([lost.receipt])
+        await world.crash(scheduler)
+        heir = await world.start()
+        [begun] = await begin_all(world, remote, 1, within_ms=5_000)
+    assert await remote.take() == []
+    assert await remote.succeed(begun)
+    run = await run_of(world, new)
+    assert (run.state, run.attempt, run.lost_count) == (RunState.SUCCEEDED, 1, 0)
+    await world.crash(heir)
+
+
+async def test_a_worker_that_falls_silent_loses_its_runs_to_another_one() -> None:
+    world = remote_world()
+    first, second = await Remote(world).enlist(), await Remote(world, "remote-2").enlist()
+    scheduler = await world.start()
+    await world.clock.advance(1_500)
+    new = world.job(handler="far")
+    await world.add(scheduler, new)
+    [begun] = await begin_all(world, first, 1)
+    for _ in range(SESSION_MS // RENEW_MS + 2):
+        assert await world.store.renew_worker(second.name, second.note)
+        await world.clock.advance(RENEW_MS)
+    assert [lost.worker for lost in world.events.of(WorkerLost)] == [first.name]
+    [again] = await begin_all(world, second, 1, within_ms=3_000)
+    assert (again.job_id, again.attempt, again.lost_count) == (new.job.job_id, 2, 1)
+    assert again.fence > begun.fence
+    assert not await remote_succeeds(first, begun)
+    assert await second.succeed(again)
+    await world.crash(scheduler)
+
+
+async def remote_succeeds(remote: Remote, begun: Begun) -> bool:
+    return await remote.succeed(begun)
+
+
+async def test_workers_that_could_not_renew_because_the_store_was_away_are_not_declared_dead() -> None:
+    """G2: only silence in which we ourselves were served counts."""
+    world = remote_world()
+    remote = await Remote(world).enlist()
+    scheduler = await world.start()
+    await world.clock.advance(2_500)
+    watch = scheduler.elsewhere.watch
+    world.clock.step_ms(10 * SESSION_MS)  # nobody was served
+    await watch.look()
+    await watch.look()
+    assert not world.events.of(WorkerLost)
+    assert await world.store.renew_worker(remote.name, remote.note)
+    await world.crash(scheduler)
+
+
+async def test_what_nobody_is_left_to_do_is_handed_back_and_waits() -> None:
+    world = remote_world()
+    remote = await Remote(world).enlist()
+    scheduler = await world.start()
+    await world.clock.advance(1_500)
+    new = world.job(handler="far")
+    await world.add(scheduler, new)
+    await world.clock.advance(100)
+    assert (await run_of(world, new)).state is RunState.CLAIMED
+    assert await world.store.end_worker(remote.name)
+    await world.clock.advance(KEPT_MS + 3 * REPUBLISH_MS)
+    run = await run_of(world, new)
+    assert (run.state, run.attempt) == (RunState.SCHEDULED, 0)
+    other = await Remote(world, "remote-2").enlist()
+    [begun] = await begin_all(world, other, 1, within_ms=20_000)
+    assert begun.attempt == 1
+    await world.crash(scheduler)
+
+
+async def test_what_has_no_slot_here_overflows_to_workers_elsewhere() -> None:
+    world = remote_world(handler_slots=4)
+    world.behave = lambda work: None  # never ends
+    remote = await Remote(world, slots=8, names=("here",)).enlist()
+    scheduler = await world.start(local_routes=[handler_route("here")])
+    await world.clock.advance(1_500)
+    await world.add(scheduler, *(world.job(handler="here") for _ in range(8)))
+    begun = await begin_all(world, remote, 7)  # of four slots here, three are other lanes' own
+    assert len(begun) + len(world.calls) == 8
+    await world.crash(scheduler)
+
+
+async def test_a_job_that_was_edited_to_another_handler_is_done_by_that_one() -> None:
+    world = remote_world()
+    await Remote(world, slots=1).enlist()
+    scheduler = await world.start()
+    await world.clock.advance(1_500)
+    busy, new = world.job(handler="far"), world.job(handler="far")
+    await world.add(scheduler, busy, new)
+    await world.clock.advance(200)  # the second waits for room
+    stored = world.memory._tables.jobs[new.job.job_id]
+    from msgspec.structs import replace
+
+    spec = replace(stored.spec, target=Target(type=TargetType.HANDLER, name="here"))
+    world.memory._tables.jobs[new.job.job_id] = replace(stored, spec=spec)
+    remote = Remote(world, slots=1)
+    for begun in await begin_all(world, remote, 1):
+        await remote.succeed(begun)
+    await world.clock.advance(1_000)
+    assert [call.work.job_id for call in world.calls] == [new.job.job_id]
+    await world.crash(scheduler)
