@@ -9,10 +9,14 @@ started; the second sees that start, though no row was written yet, and is skipp
 """
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
+import msgspec
+
 from tickwheel.domain.columns import ClaimAction, ClaimVerdict, OverlapCode
-from tickwheel.domain.job import JobState
+from tickwheel.domain.concurrency import Counted, Room, SlotBook, counted
+from tickwheel.domain.job import JobState, decode_spec
 from tickwheel.domain.ledger_moves import RECHECK_MS, Claim, Claimed
 from tickwheel.domain.run import IN_FLIGHT, RunState, SkipReason
 
@@ -34,6 +38,7 @@ class Seen(NamedTuple):
     lost_count: int
     lease_ms: int | None
     armed_ms: int | None
+    limits: tuple[Counted, ...] = ()
 
 
 class Open(NamedTuple):
@@ -63,6 +68,7 @@ class NewRow(NamedTuple):
     claimed_ms: int | None
     finished_ms: int | None
     lease_ms: int | None
+    limited: int
 
 
 class Start(NamedTuple):
@@ -74,6 +80,16 @@ class Start(NamedTuple):
     fence: int
     attempt: int
     last: int
+    limited: int
+
+
+class Slot(NamedTuple):
+    """A slot of a limit that a run takes, or `waiting`: that it counts as waiting for."""
+
+    job_id: bytes
+    scheduled_ms: int
+    counted: str
+    waiting: int
 
 
 class Leave(NamedTuple):
@@ -117,7 +133,19 @@ class ClaimWrites:
         self.leaves: list[Leave] = []
         self.timers: list[NewTimer] = []
         self.dropped: list[DropTimer] = []
+        self.slots: list[Slot] = []
         self.completed: list[bytes] = []  # recurring jobs without an occurrence left
+
+
+@lru_cache(maxsize=8_192)
+def stated_limits(tenant_id: str, job_name: str, spec: str | None) -> tuple[Counted, ...]:
+    """The limits in a stored spec; none where it can't be read, for then nothing claims its runs."""
+    if spec is None:
+        return ()
+    try:
+        return counted(decode_spec(spec).concurrency, tenant_id, job_name)
+    except (msgspec.MsgspecError, UnicodeError):
+        return ()
 
 
 OpenRuns = dict[bytes, dict[int, Open]]
@@ -128,13 +156,23 @@ class ClaimDecisions:
     """One batch of claims that are due and ours."""
 
     def __init__(
-        self, worker: int | None, now_ms: int, lease_ms: int | None, open_runs: OpenRuns, *, queued: bool = False
+        self,
+        worker: int | None,
+        now_ms: int,
+        lease_ms: int | None,
+        open_runs: OpenRuns,
+        book: SlotBook,
+        *,
+        queued: bool = False,
     ) -> None:
-        """`worker` stands for this incarnation in rows; `open_runs` is changed. `queued`: without both (None)."""
+        """`worker` stands for this incarnation in rows; `open_runs` and `book` are changed.
+
+        `queued`: without worker and lease (None).
+        """
         self._worker, self._now_ms, self._lease_ms = worker, now_ms, lease_ms
         self._started_as = RunState.CLAIMED if queued else RunState.DISPATCHED
         self.writes = ClaimWrites()
-        self._open = open_runs
+        self._open, self._book = open_runs, book
         self._changed: dict[tuple[bytes, int], Seen] = {}
         self._over: set[bytes] = set()
 
@@ -185,9 +223,12 @@ class ClaimDecisions:
                 return self._skip_waiting(claim, seen, SkipReason.OVERLAP)
             due_ms = self._leave_waiting(claim, seen, RunState.SCHEDULED, SkipReason.NONE)
             return Claimed(ClaimVerdict.BUFFERED, version=seen.version, lease_ms=due_ms)
+        if self._book.room(seen.limits, first=False) is not Room.START:
+            return Claimed(ClaimVerdict.LIMITED, version=seen.version)
         attempt, last, counted = _attempt(claim, seen)
+        limited = self._take_slots(claim, seen)
         self.writes.starts.append(
-            Start(claim.job_id, claim.scheduled_ms, seen.run_gen, claim.fence, counted, last)
+            Start(claim.job_id, claim.scheduled_ms, seen.run_gen, claim.fence, counted, last, limited)
         )
         return self._won(claim, seen, attempt, last, counted)
 
@@ -199,13 +240,34 @@ class ClaimDecisions:
         if claim.action == ClaimAction.SKIP:
             answer = self._skip_first(claim, seen, claim.reason)
         elif not open_runs or claim.overlap == OverlapCode.ALLOW:
-            answer = self._start_first(claim, seen)
+            room = self._book.room(seen.limits, first=True)
+            if room is Room.LATER:  # its chain waits with it
+                return Claimed(ClaimVerdict.LIMITED, version=seen.version)
+            answer = self._start_or_not(claim, seen, room)
         elif claim.overlap == OverlapCode.SKIP or any(map(_is_buffered, open_runs.values())):
             answer = self._skip_first(claim, seen, SkipReason.OVERLAP)
         else:
             answer = self._buffer_first(claim, seen)
         self._plant_next(claim, seen)
         return answer
+
+    def _start_or_not(self, claim: Claim, seen: Seen, room: Room) -> Claimed:
+        if room is Room.START:
+            return self._start_first(claim, seen)
+        if room is Room.SKIP:
+            return self._skip_first(claim, seen, SkipReason.LIMIT)
+        counts = self._book.wait((claim.job_id, claim.scheduled_ms), seen.limits)
+        self._write_slots(claim, counts, waiting=1)
+        return self._buffer_first(claim, seen, limited=1)
+
+    def _take_slots(self, claim: Claim, seen: Seen) -> int:
+        """Whether any."""
+        counts = self._book.start((claim.job_id, claim.scheduled_ms), seen.limits)
+        self._write_slots(claim, counts, waiting=0)
+        return int(bool(counts))
+
+    def _write_slots(self, claim: Claim, counts: Sequence[str], *, waiting: int) -> None:
+        self.writes.slots += (Slot(claim.job_id, claim.scheduled_ms, count, waiting) for count in counts)
 
     def _start_first(self, claim: Claim, seen: Seen) -> Claimed:
         attempt, last, counted = _attempt(claim, seen)
@@ -216,6 +278,7 @@ class ClaimDecisions:
             worker=self._worker,
             claimed_ms=self._now_ms,
             lease_ms=self._lease_ms,
+            limited=self._take_slots(claim, seen),
         )
         self.writes.rows.append(row)
         return self._won(claim, seen, attempt, last, counted)
@@ -227,11 +290,11 @@ class ClaimDecisions:
         self._remember(claim, seen, RunState.SKIPPED)
         return Claimed(ClaimVerdict.SKIPPED, version=seen.version)
 
-    def _buffer_first(self, claim: Claim, seen: Seen) -> Claimed:
+    def _buffer_first(self, claim: Claim, seen: Seen, *, limited: int = 0) -> Claimed:
         due_ms = self._now_ms + RECHECK_MS
         self._drop_timer(claim)
         row = self._new_row(claim, seen, RunState.SCHEDULED)
-        self.writes.rows.append(row._replace(gen=1, due_ms=due_ms, timer_gen=-1))
+        self.writes.rows.append(row._replace(gen=1, due_ms=due_ms, timer_gen=-1, limited=limited))
         self.writes.timers.append(NewTimer(claim.job_id, due_ms, claim.scheduled_ms, -1, claim.flags))
         self._remember(claim, seen, RunState.SCHEDULED, run_gen=1)
         return Claimed(ClaimVerdict.BUFFERED, version=seen.version, lease_ms=due_ms)
@@ -297,6 +360,7 @@ class ClaimDecisions:
             claimed_ms=None,
             finished_ms=None,
             lease_ms=None,
+            limited=0,
         )
 
     def _remember(

@@ -60,6 +60,7 @@ CLAIM = np.dtype(
         # Of a one-off that was ACTIVE, in the version of its timer, when its definition was read; else 0.
         ("changes", "<i8"),  # how many changes the jobs of its shard had had then (`WorkDefinition.changes`)
         ("armed_ms", "<i8"),  # when its timer was written
+        ("limited", "u1"),  # 1: its job states limits of concurrency, so it is no plain claim
     ]
 )
 """One claim to try. Sorted by (job_id, scheduled_ms) by the store where it must be."""
@@ -148,7 +149,8 @@ class ClaimVerdict(IntEnum):
     NOT_DUE = 4  # the store's clock says it is early: arm it again
     DEPOSED = 5  # this process no longer owns the shard: drop it
     SKIPPED = 6  # a SKIPPED row was written (asked for, or by overlap); resolved
-    BUFFERED = 7  # by overlap: waits as a SCHEDULED row; `lease_ms` is the due time of its re-check timer
+    BUFFERED = 7  # by overlap or limit: waits as a SCHEDULED row; `lease_ms` is the due time of its re-check timer
+    LIMITED = 8  # a limit of concurrency leaves no slot; nothing was written, the timer stays
 
 
 class CompletionCause(IntEnum):

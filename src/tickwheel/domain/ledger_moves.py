@@ -48,6 +48,7 @@ class Claim(NamedTuple):
     next_ms: int
     changes: int = 0
     armed_ms: int = 0
+    limited: int = 0
 
     @property
     def follow_up(self) -> int:

@@ -58,6 +58,10 @@ class Audited(Protocol):
         """The next `limit` listed runs; `open_only`: of those that have not ended."""
         ...
 
+    async def audit_slots(self) -> int:
+        """How many slots of limits of concurrency no run holds any more: there must be none. One snapshot."""
+        ...
+
 
 class AuditSource(Audited, Protocol):
     """What an audit on demand reads."""

@@ -88,6 +88,7 @@ class Owner:
             "next_ms": -1,
             "changes": 0,
             "armed_ms": 0,
+            "limited": int(bool(new.job.spec.concurrency)),
         } | fields
 
     async def claim_rows(self, *claims: dict[str, Any], queued: bool = False) -> list[Held]:

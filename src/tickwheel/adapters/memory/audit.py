@@ -1,7 +1,7 @@
 """The standing check; see `ports.audit`."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Set
 from itertools import islice
 
 from tickwheel.adapters.memory.tables import LedgerRow, RunKey, Tables
@@ -25,6 +25,23 @@ def audit_runs(tables: Tables, after: str, limit: int, now_ms: int, open_only: b
     keys = list(islice(listed, limit))
     judged = [(key, _of_run(tables, tables.ledger[key], now_ms)) for key in keys]
     return _piece(judged, _cursor(keys[-1]) if len(keys) == limit else None)
+
+
+def audit_slots(tables: Tables) -> int:
+    """See `Audited.audit_slots`."""
+    running = sum(used.running for used in tables.slots.values())
+    known = sum(len(names) for names in tables.slots_of.values())
+    waiting = [key for used in tables.slots.values() for key in used.waiting]
+    strays = sum(not _is(tables, key, {RunState.SCHEDULED}) for key in waiting)
+    for key, names in tables.slots_of.items():
+        flying = [name for name in names if key not in tables.slots[name].waiting]
+        strays += 0 if _is(tables, key, IN_FLIGHT) else len(flying)
+    return strays + abs(running + len(waiting) - known)
+
+
+def _is(tables: Tables, key: RunKey, states: Set[RunState]) -> bool:
+    row = tables.ledger.get(key)
+    return row is not None and row.run.state in states
 
 
 def _of_job(tables: Tables, job: Job, now_ms: int) -> Standing:

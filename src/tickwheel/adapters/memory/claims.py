@@ -7,13 +7,14 @@ none. Example: the claim of 10:00 with `next_ms` 11:00 crashes after the commit;
 it been inserted afterwards, the chain would be dead.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Protocol
 
 from msgspec.structs import replace
 
 from tickwheel.adapters.memory.tables import LedgerRow, Tables, TimerKey
 from tickwheel.domain.columns import CLAIMED, ClaimAction, ClaimVerdict, OverlapCode, Rows, empty
+from tickwheel.domain.concurrency import Counted, Room, SlotBook, Used, counted
 from tickwheel.domain.ids import shard_of
 from tickwheel.domain.job import Job, JobState, Lane
 from tickwheel.domain.ledger_moves import RECHECK_MS, Claim, Claimed
@@ -36,6 +37,10 @@ class Looks(Protocol):
         """The job's runs that are not terminal."""
         ...
 
+    def used(self, name: str) -> Used:
+        """What limits of that name count."""
+        ...
+
 
 class LooksNow:
     """Looks at the tables as they are."""
@@ -52,6 +57,9 @@ class LooksNow:
     def open_runs(self, job_id: bytes) -> Iterable[Run]:
         rows = self._tables.runs_of.get(job_id, {}).values()
         return (row.run for row in rows if row.run.state not in TERMINAL)
+
+    def used(self, name: str) -> Used:
+        return self._tables.used(name)
 
 
 class ClaimTransaction:
@@ -71,6 +79,8 @@ class ClaimTransaction:
         self._now_ms, self._lease_ms = now_ms, lease_ms
         self._queued = queued
         self._looks = looks or LooksNow(tables, worker)
+        self._used: dict[str, Used] = {}
+        self._book = SlotBook(self._used)
 
     def claim(self, batch: Rows) -> Rows:
         """CLAIMED rows for CLAIM rows; of one job, earlier occurrences are tried first."""
@@ -126,7 +136,10 @@ class ClaimTransaction:
             if claim.overlap == OverlapCode.SKIP and not begun:
                 return self._skip(claim, job, row, SkipReason.OVERLAP)
             return self._buffer(claim, job, row)
-        return self._win(claim, job, row)
+        limits = self._limits(job)
+        if self._book.room(limits, first=False) is not Room.START:
+            return Claimed(ClaimVerdict.LIMITED, version=job.version)
+        return self._win(claim, job, row, limits)
 
     def _claim_first(self, claim: Claim, job: Job) -> Claimed:
         gone = job.state in (JobState.CANCELLED, JobState.DELETED)
@@ -138,12 +151,37 @@ class ClaimTransaction:
         if claim.action == ClaimAction.SKIP:
             answer = self._skip(claim, job, row, SkipReason(claim.reason))
         elif not open_runs or claim.overlap == OverlapCode.ALLOW:
-            answer = self._win(claim, job, row)
+            limits = self._limits(job)
+            room = self._book.room(limits, first=True)
+            if room is Room.LATER:  # its chain waits with it
+                return Claimed(ClaimVerdict.LIMITED, version=job.version)
+            answer = self._start_or_not(claim, job, row, limits, room)
         elif claim.overlap == OverlapCode.SKIP or any(_is_buffered(run) for run in open_runs):
             answer = self._skip(claim, job, row, SkipReason.OVERLAP)
         else:
             answer = self._buffer(claim, job, row)
         self._plant_next(claim, job)
+        return answer
+
+    def _limits(self, job: Job) -> tuple[Counted, ...]:
+        """The job's limits; what they count is known to the book from then on."""
+        limits = counted(job.spec.concurrency, job.tenant_id, job.name)
+        for limit in limits:
+            if limit.name not in self._used:
+                used = self._looks.used(limit.name)
+                self._used[limit.name] = Used(used.running, used.waiting)
+        return limits
+
+    def _start_or_not(
+        self, claim: Claim, job: Job, row: LedgerRow, limits: Sequence[Counted], room: Room
+    ) -> Claimed:
+        if room is Room.START:
+            return self._win(claim, job, row, limits)
+        if room is Room.SKIP:
+            return self._skip(claim, job, row, SkipReason.LIMIT)
+        answer = self._buffer(claim, job, row)
+        key = (claim.job_id, claim.scheduled_ms)
+        self._tables.take_slots(key, self._book.wait(key, limits), waiting=True)
         return answer
 
     def _new_run(self, claim: Claim, job: Job) -> Run:
@@ -169,8 +207,8 @@ class ClaimTransaction:
         else:
             self._tables.put_job(replace(job, state=JobState.COMPLETED))
 
-    def _win(self, claim: Claim, job: Job, row: LedgerRow) -> Claimed:
-        run = row.run
+    def _win(self, claim: Claim, job: Job, row: LedgerRow, limits: Sequence[Counted]) -> Claimed:
+        run, key = row.run, (claim.job_id, claim.scheduled_ms)
         attempt = run.attempt + 1
         row.last = self._queued or attempt >= claim.max_attempts
         self._tables.put_run(
@@ -186,6 +224,7 @@ class ClaimTransaction:
                 retry_ms=None,
             ),
         )
+        self._tables.take_slots(key, self._book.start(key, limits), waiting=False)
         return Claimed(ClaimVerdict.WON, attempt, run.lost_count, job.version, claim.fence, self._lease_ms)
 
     def _skip(self, claim: Claim, job: Job, row: LedgerRow, reason: SkipReason) -> Claimed:

@@ -240,6 +240,9 @@ class MemoryStore:
     async def audit_runs(self, after: str, limit: int, now_ms: int, *, open_only: bool) -> AuditPiece:
         return audit.audit_runs(self._tables, after, limit, now_ms, open_only)
 
+    async def audit_slots(self) -> int:
+        return audit.audit_slots(self._tables)
+
     async def check(self) -> None:
         """There is nothing that could be away."""
 

@@ -4,7 +4,7 @@ Values that readers see (`Job`, `Run`) are immutable and replaced, so whatever w
 Everything else in this package goes through `Tables`, which alone knows the secondary dictionaries.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias
@@ -12,6 +12,7 @@ from typing import NamedTuple, TypeAlias
 from tickwheel.adapters.memory.ownership import Ownership
 from tickwheel.adapters.memory.transactions import Transactions
 from tickwheel.domain.columns import FLAG_LANE_MASK
+from tickwheel.domain.concurrency import Used
 from tickwheel.domain.ids import SHARD_COUNT
 from tickwheel.domain.job import Job, JobState, Lane
 from tickwheel.domain.outcome import ProgressNote
@@ -92,6 +93,9 @@ class Tables:
         self.in_flight: set[RunKey] = set()
         self.named: dict[tuple[str, str], bytes] = {}
         self.ownership = Ownership(SHARD_COUNT)
+        self.slots: dict[str, Used] = {}
+        """What limits of concurrency count."""
+        self.slots_of: dict[RunKey, set[str]] = {}
         self.sessions: dict[str, WorkerState] = {}
         self.transactions = Transactions()
         self.timers_by_xid: dict[int, set[TimerKey]] = {}
@@ -160,6 +164,9 @@ class Tables:
         """Insert the row, or replace what readers see of it; a terminal or waiting run holds no lease."""
         row.run = run
         key = (run.job_id, run.scheduled_ms)
+        waits_on = key not in self.in_flight and run.state is RunState.SCHEDULED
+        if key in self.slots_of and run.state not in IN_FLIGHT and not waits_on:
+            self.free_slots(key)
         self.ledger[key] = row
         self.runs_of.setdefault(run.job_id, {})[run.scheduled_ms] = row
         if run.state in IN_FLIGHT:
@@ -167,6 +174,32 @@ class Tables:
         else:
             row.beat = None
             self.in_flight.discard(key)
+
+    def used(self, name: str) -> Used:
+        """What is counted under that name, to read."""
+        return self.slots.get(name) or Used()
+
+    def take_slots(self, key: RunKey, names: Sequence[str], *, waiting: bool) -> None:
+        """The run holds these from now on, or waits for them."""
+        self.free_slots(key)
+        for name in names:
+            used = self.slots.setdefault(name, Used())
+            if waiting:
+                used.waiting.add(key)
+            else:
+                used.running += 1
+            self.slots_of.setdefault(key, set()).add(name)
+
+    def free_slots(self, key: RunKey) -> None:
+        """The run holds none any more."""
+        for name in self.slots_of.pop(key, ()):
+            used = self.slots[name]
+            if key in used.waiting:
+                used.waiting.discard(key)
+            else:
+                used.running -= 1
+            if not used.running and not used.waiting:
+                del self.slots[name]
 
     def live_timers(self, job_id: bytes) -> list[TimerKey]:
         """First timers of occurrences that have no ledger row yet."""

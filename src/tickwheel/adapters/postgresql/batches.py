@@ -15,9 +15,23 @@ Bindings = dict[str, Any]
 NONE: Final = -1
 """Stands for NULL in columns of numbers; the statements turn it back."""
 
-_TEXTS: Final = ("error", "excerpt", "tenant_id", "cause", "result", "dropped")
+_TEXTS: Final = ("counted", "error", "excerpt", "tenant_id", "cause", "result", "dropped")
 _KINDS: Final[dict[str, Callable[[Any], Array]]] = {
-    **dict.fromkeys(("state", "last", "lane", "listed", "skip_reason", "http_status", "outcome", "flags"), int2s),
+    **dict.fromkeys(
+        (
+            "state",
+            "last",
+            "lane",
+            "listed",
+            "skip_reason",
+            "http_status",
+            "outcome",
+            "flags",
+            "limited",
+            "waiting",
+        ),
+        int2s,
+    ),
     **dict.fromkeys(
         ("gen", "old_gen", "timer_gen", "attempt", "worker", "lost_count", "unstarted_count", "version"), int4s
     ),

@@ -8,9 +8,9 @@ won, is looked at under locks in a short transaction and decided row by row (`do
 gets its own verdict.
 
 What is locked, always in this order: the node's row (shared: a deposer waits for us, or we join nothing), the jobs
-or the counts of changes of their shards (shared: changes wait), the ledger rows. All of it runs over one
-connection, so two claims of one job are never open at once (D2), and is bounded by timeouts of the session, so a
-takeover waits for at most a second.
+or the counts of changes of their shards (shared: changes wait), the ledger rows, what limits of concurrency count
+(`slots`). All of it runs over one connection, so two claims of one job are never open at once (D2), and is bounded
+by timeouts of the session, so a takeover waits for at most a second.
 """
 
 from collections.abc import Iterable, Sequence
@@ -33,6 +33,7 @@ from tickwheel.adapters.postgresql.batches import (
 from tickwheel.adapters.postgresql.leaves import Needs, with_leaves
 from tickwheel.adapters.postgresql.partitions import Sealed
 from tickwheel.adapters.postgresql.session import Session
+from tickwheel.adapters.postgresql.slots import open_book, write_slots
 from tickwheel.adapters.postgresql.statements import in_leaves, load_statements
 from tickwheel.domain.claim_decisions import (
     ClaimDecisions,
@@ -44,6 +45,7 @@ from tickwheel.domain.claim_decisions import (
     OpenRuns,
     Seen,
     Start,
+    stated_limits,
 )
 from tickwheel.domain.columns import (
     CLAIMED,
@@ -63,6 +65,7 @@ from tickwheel.domain.run import FENCE_SEQUENCE_BITS, RunState
 
 SQL: Final = load_statements("claim")
 _SHARD_BITS: Final = 16
+_NO_JOB: Final = (None, 0, 0, 0, "", "", None)
 _NO_RUN: Final = (None, 0, 0, 0, 0, 0, None)
 
 
@@ -128,7 +131,7 @@ def claim(session: Session, claimant: Claimant, batch: Rows) -> Rows:
 def _is_plain(batch: Rows) -> Bools:
     follows: Bools = (batch["flags"] & FLAG_RECURRING == 0) | (batch["next_ms"] >= 0)
     free: Bools = (batch["action"] == ClaimAction.RUN) & (batch["overlap"] == OverlapCode.ALLOW)
-    plain: Bools = (batch["gen"] > 0) & free & follows
+    plain: Bools = (batch["gen"] > 0) & free & follows & (batch["limited"] == 0)
     return plain
 
 
@@ -282,7 +285,8 @@ def _decide(session: Session, claimant: Claimant, batch: Rows, wanted: list[tupl
         overlapping = {claim.job_id for claim in claims if claim.overlap != OverlapCode.ALLOW}
         starter = None if claimant.queued else worker
         open_runs = _read_open(session, overlapping)
-        decisions = ClaimDecisions(starter, now_ms, claimant.lease_ms, open_runs, queued=claimant.queued)
+        book = open_book(session, seen)
+        decisions = ClaimDecisions(starter, now_ms, claimant.lease_ms, open_runs, book, queued=claimant.queued)
         for number, answer in zip(open_ones, decisions.decide(claims, seen), strict=True):
             answers[number] = answer
         writes = decisions.writes
@@ -291,7 +295,7 @@ def _decide(session: Session, claimant: Claimant, batch: Rows, wanted: list[tupl
         wanted.extend(("timers", max(row.due_ms, now_ms)) for row in writes.leaves)
         shared = {
             "me": starter,
-            "state": claimant.state,
+            "started_as": claimant.state,
             "now": now_ms,
             "lease": claimant.lease_ms,
             "pin": claimant.pin_ms,
@@ -327,10 +331,10 @@ def _observe(session: Session, claims: Sequence[Claim]) -> list[Seen]:
     armed_ms = {n: armed.get(place) for place, n in enumerate(fresh)}
     seen = []
     for number, claim in enumerate(claims):
-        state, version, lane, flags, _ = jobs.get(claim.job_id, (None, 0, 0, 0, 0))
+        state, version, lane, flags, *rest = jobs.get(claim.job_id, _NO_JOB)
         run: tuple[Any, ...] = runs.get((claim.job_id, claim.scheduled_ms), _NO_RUN)
-        values = (state, version, lane, flags & FLAG_RECURRING, *run[:7], armed_ms.get(number))
-        seen.append(Seen._make(values))
+        known = (state, version, lane, flags & FLAG_RECURRING, *run[:7], armed_ms.get(number))
+        seen.append(Seen._make((*known, stated_limits(*rest))))
     return seen
 
 
@@ -366,6 +370,7 @@ def _write(session: Session, writes: ClaimWrites, flags: dict[bytes, int], share
     timers = [*writes.timers, *(_recheck(row, flags) for row in writes.leaves if row.finished_ms is None)]
     if timers:
         session.run(SQL["insert_timers"], {**decided(timers, NewTimer._fields), **shared})
+    write_slots(session, writes.slots, writes.starts)
     if writes.completed:
         session.run(SQL["complete_jobs"], {"ids": uuids_of(sorted(writes.completed))})
 

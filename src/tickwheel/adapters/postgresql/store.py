@@ -37,6 +37,7 @@ from tickwheel.adapters.postgresql import (
     runs,
     sessions,
     shard_rows,
+    slots,
     views,
 )
 from tickwheel.adapters.postgresql.errors import translate
@@ -300,6 +301,9 @@ class PostgresqlStore:
         return await self._readers.submit(
             lambda session: audit.audit_runs(session, after, limit, now_ms, open_only)
         )
+
+    async def audit_slots(self) -> int:
+        return await self._readers.submit(slots.count_astray)
 
     async def old_leaves(self, before_ms: int) -> Mapping[str, int]:
         """How many leaves of each table ended before that instant and are still there."""

@@ -7,8 +7,9 @@ import apsw
 
 from tickwheel.adapters.sqlite.codec import pack_ids, pack_rows
 from tickwheel.adapters.sqlite.connection import Session
+from tickwheel.adapters.sqlite.slots import open_book, write_slots
 from tickwheel.adapters.sqlite.statements import load_statements
-from tickwheel.domain.claim_decisions import ClaimDecisions, ClaimWrites, Open, OpenRuns, Seen
+from tickwheel.domain.claim_decisions import ClaimDecisions, ClaimWrites, Open, OpenRuns, Seen, stated_limits
 from tickwheel.domain.columns import CLAIMED, OverlapCode, Rows, empty
 from tickwheel.domain.ledger_moves import Claim
 from tickwheel.domain.run import RunState
@@ -31,7 +32,8 @@ def claim_carefully(session: Session, worker: int, start: Start, batch: Rows) ->
     seen = _observe(session, worker, claims)
     open_runs = _read_open(session, {c.job_id for c in claims if c.overlap != OverlapCode.ALLOW})
     queued = start.state == RunState.CLAIMED
-    decisions = ClaimDecisions(start.worker, start.now_ms, start.lease_ms, open_runs, queued=queued)
+    book = open_book(session, seen)
+    decisions = ClaimDecisions(start.worker, start.now_ms, start.lease_ms, open_runs, book, queued=queued)
     answers = empty(CLAIMED, len(claims))
     for number, answer in enumerate(decisions.decide(claims, seen)):
         answers[number] = answer
@@ -43,8 +45,8 @@ def _observe(session: Session, worker: int, claims: Sequence[Claim]) -> list[See
     rows = pack_rows([(c.scheduled_ms, c.due_ms, c.gen) for c in claims])
     bindings = {"rows": rows, "ids": pack_ids(c.job_id for c in claims), "worker": worker}
     seen: list[Seen | None] = [None] * len(claims)
-    for number, *values in session.table(SQL["observe"], bindings):
-        seen[number] = Seen(*values)
+    for number, *values, tenant_id, name, spec in session.table(SQL["observe"], bindings):
+        seen[number] = Seen._make((*values, stated_limits(tenant_id, name, spec)))
     return [row for row in seen if row is not None]
 
 
@@ -70,5 +72,6 @@ def _write(session: Session, writes: ClaimWrites, **bindings: Any) -> None:
         if rows:
             batch = {"rows": pack_rows([row[1:] for row in rows]), "ids": pack_ids(row[0] for row in rows)}
             session.run(SQL[statement], {**batch, **bindings})
+    write_slots(session, writes.slots)
     if writes.completed:
         session.run(SQL["complete_jobs"], {"wanted": apsw.carray(tuple(writes.completed))})

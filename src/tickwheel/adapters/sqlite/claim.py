@@ -83,7 +83,7 @@ def claim(
 def _is_plain(batch: Rows) -> Bools:
     follows: Bools = (batch["flags"] & FLAG_RECURRING == 0) | (batch["next_ms"] >= 0)
     free: Bools = (batch["action"] == ClaimAction.RUN) & (batch["overlap"] == OverlapCode.ALLOW)
-    plain: Bools = (batch["gen"] > 0) & free & follows
+    plain: Bools = (batch["gen"] > 0) & free & follows & (batch["limited"] == 0)
     return plain
 
 

@@ -25,6 +25,7 @@ from tickwheel.adapters.sqlite import (
     load,
     runs,
     sessions,
+    slots,
     views,
 )
 from tickwheel.adapters.sqlite.change_count import ChangeCount
@@ -242,6 +243,9 @@ class SqliteStore:
 
     async def audit_runs(self, after: str, limit: int, now_ms: int, *, open_only: bool) -> AuditPiece:
         return await self._reader.read(lambda session: audit.audit_runs(session, after, limit, now_ms, open_only))
+
+    async def audit_slots(self) -> int:
+        return await self._reader.read(slots.count_astray)
 
     async def check(self) -> None:
         await self._writer.submit(dead.touch)

@@ -267,8 +267,8 @@ FIELDS: Final[tuple[Field, ...]] = (
         kind=Kind.ENUM,
         default=Scope.KEY,
         choices=tuple(Scope),
-        summary="Whose runs count: of jobs with this key, of this job's name, or of the tenant; in each case only of "
-        "jobs that state such a limit.",
+        summary="Whose runs count: of jobs with this key, of this job's name, or of the tenant; each time those "
+        "of jobs that state such a limit.",
     ),
     Field(
         path="concurrency[].key",

@@ -34,6 +34,7 @@ IN_STATEMENTS: Final = {
     "E8": Rule("a change looks once it has the lock", "it looked before it waited"),
     "F3": Rule("the last attempt counts from RUNNING on", "it counts from its claim on"),
     "F6": Rule("an attempt ends only while it is in flight", "whatever state its run is in"),
+    "L1": Rule("claims that count the same come one after the other", "they count without a lock"),
 }
 
 

@@ -10,6 +10,7 @@ from tickwheel.adapters.memory.completions import CompletionTransaction
 from tickwheel.adapters.memory.tables import LedgerRow
 from tickwheel.adapters.memory.views import job_view
 from tickwheel.domain.columns import FLAG_RECURRING, ClaimAction, ClaimVerdict, CompletionCause, Rows
+from tickwheel.domain.concurrency import Counted, Used, counted
 from tickwheel.domain.ids import shard_of
 from tickwheel.domain.job import Job
 from tickwheel.domain.ledger_moves import Claim, Claimed, Completion
@@ -33,6 +34,11 @@ class LooksThen:
         counted = frozenset(RunState) - TERMINAL if rules.hold("E7") else IN_FLIGHT
         self._open = {job_id: [run for run in now.open_runs(job_id) if run.state in counted] for job_id in ids}
 
+        limits = [limit for job in self._jobs.values() if job is not None for limit in limits_of(job)]
+        self._used = {
+            limit.name: Used(now.used(limit.name).running, now.used(limit.name).waiting) for limit in limits
+        }
+
     def may_claim(self, shard: int, epoch: int) -> bool:
         return self._may[shard, epoch]
 
@@ -41,6 +47,9 @@ class LooksThen:
 
     def open_runs(self, job_id: bytes) -> Iterable[Run]:
         return self._open[job_id]
+
+    def used(self, name: str) -> Used:
+        return self._used[name]
 
     def claimed(self, job_id: bytes, run: Run) -> None:
         """The statement itself has changed this run of the job."""
@@ -116,13 +125,22 @@ class ModelCompletions(CompletionTransaction):
         return applied
 
 
-def claim_wishes(batch: Rows, worker: str | None, rules: Rules) -> list[Wish]:
-    """The rows that a batch of claims locks: its node's (D1), those of recurring jobs (E1)."""
+def limits_of(job: Job) -> tuple[Counted, ...]:
+    """What the job's limits count."""
+    return counted(job.spec.concurrency, job.tenant_id, job.name)
+
+
+def claim_wishes(tables: ModelTables, batch: Rows, worker: str | None, rules: Rules) -> list[Wish]:
+    """The rows that a batch of claims locks: its node's (D1), those of recurring jobs (E1), its counts (L1)."""
     wishes = [Wish(("node", worker), exclusive=False)] if rules.hold("D1") else []
     if rules.hold("E1"):
         columns = zip(batch["job_id"].tolist(), batch["flags"].tolist(), strict=True)
         recurring = {bytes(job_id) for job_id, flags in columns if flags & FLAG_RECURRING}
         wishes += [Wish(("job", job_id), exclusive=False) for job_id in recurring]
+    if rules.hold("L1"):
+        jobs = (tables.jobs.get(bytes(job_id)) for job_id in set(batch["job_id"].tolist()))
+        names = {limit.name for job in jobs if job is not None for limit in limits_of(job)}
+        wishes += [Wish(("limit", name), exclusive=True) for name in names]
     return wishes
 
 

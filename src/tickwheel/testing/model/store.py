@@ -142,7 +142,7 @@ class ModelStore:
             "claim",
             apply,
             look=lambda: LooksThen(self._tables, self._rules, worker, batch),
-            wishes=claim_wishes(batch, worker, self._rules),
+            wishes=claim_wishes(self._tables, batch, worker, self._rules),
             limit_ms=STATEMENT_LIMIT_MS,
         )
 

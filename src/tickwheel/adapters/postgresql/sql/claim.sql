@@ -108,10 +108,12 @@ SELECT (SELECT number FROM me),
                JOIN tickwheel.shards AS s ON s.shard = x.shard AND s.epoch = x.epoch AND s.owner = me.number)
 
 -- name: lock_jobs
--- Shared, in one order, to the end of the transaction (E1).
+-- Shared, in one order, to the end of the transaction (E1). The spec of those only that may state limits.
 SELECT j.* FROM unnest(%(homes)s::int4[], %(ids)s::uuid[]) AS x (home, job_id)
  CROSS JOIN LATERAL (
-   SELECT j.job_id, j.state, j.version, j.lane, j.flags, j.updated_ms FROM tickwheel.jobs AS j
+   SELECT j.job_id, j.state, j.version, j.lane, j.flags, j.tenant_id, j.name,
+          CASE WHEN strpos(j.spec, '"concurrency":') > 0 THEN j.spec END
+     FROM tickwheel.jobs AS j
     WHERE j.home = x.home AND j.job_id = x.job_id AND j.home = ANY (%(home_set)s::int4[])
       FOR SHARE
  ) AS j
@@ -154,26 +156,27 @@ SELECT x.job_id, x.scheduled_ms, r.state, r.fence
 
 -- name: insert_runs
 INSERT INTO tickwheel.runs (shard, scheduled_ms, job_id, state, gen, fence, attempt, last, lane, listed, skip_reason,
-                            worker, due_ms, timer_gen, armed_ms, claimed_ms, finished_ms, lease_ms)
+                            worker, due_ms, timer_gen, armed_ms, claimed_ms, finished_ms, lease_ms, limited)
 SELECT shard, scheduled_ms, job_id, state, gen, fence, attempt, last = 1, lane, listed = 1, skip_reason,
        nullif(worker, -1), due_ms, timer_gen, nullif(armed_ms, -1), nullif(claimed_ms, -1), nullif(finished_ms, -1),
-       nullif(lease_ms, -1)
+       nullif(lease_ms, -1), nullif(limited, 0) = 1
   FROM unnest(%(shard)s::int2[], %(scheduled_ms)s::int8[], %(job_id)s::uuid[], %(state)s::int2[], %(gen)s::int4[],
               %(fence)s::int8[], %(attempt)s::int4[], %(last)s::int2[], %(lane)s::int2[], %(listed)s::int2[],
               %(skip_reason)s::int2[], %(worker)s::int4[], %(due_ms)s::int8[], %(timer_gen)s::int4[],
-              %(armed_ms)s::int8[], %(claimed_ms)s::int8[], %(finished_ms)s::int8[], %(lease_ms)s::int8[])
+              %(armed_ms)s::int8[], %(claimed_ms)s::int8[], %(finished_ms)s::int8[], %(lease_ms)s::int8[], %(limited)s::int2[])
        AS x (shard, scheduled_ms, job_id, state, gen, fence, attempt, last, lane, listed, skip_reason, worker, due_ms,
-             timer_gen, armed_ms, claimed_ms, finished_ms, lease_ms)
+             timer_gen, armed_ms, claimed_ms, finished_ms, lease_ms, limited)
     ON CONFLICT DO NOTHING
 
 -- name: start_waiting
 -- plan: lookups
 -- By gen, never by attempt number (D7), and only under a higher token (D4).
 UPDATE tickwheel.runs AS r
-   SET state = %(state)s::int2, fence = x.fence, attempt = x.attempt, last = x.last = 1, worker = %(me)s::int4,
-       claimed_ms = %(now)s::int8, lease_ms = %(lease)s::int8, beat_ms = NULL
+   SET state = %(started_as)s::int2, fence = x.fence, attempt = x.attempt, last = x.last = 1, worker = %(me)s::int4,
+       claimed_ms = %(now)s::int8, lease_ms = %(lease)s::int8, beat_ms = NULL, limited = nullif(x.limited, 0) = 1
   FROM unnest(%(shard)s::int2[], %(scheduled_ms)s::int8[], %(job_id)s::uuid[], %(gen)s::int4[], %(fence)s::int8[],
-              %(attempt)s::int4[], %(last)s::int2[]) AS x (shard, scheduled_ms, job_id, gen, fence, attempt, last)
+              %(attempt)s::int4[], %(last)s::int2[], %(limited)s::int2[])
+       AS x (shard, scheduled_ms, job_id, gen, fence, attempt, last, limited)
  WHERE r.shard = x.shard AND r.scheduled_ms = x.scheduled_ms AND r.job_id = x.job_id
    AND r.state = 0 AND r.gen = x.gen AND r.fence < x.fence
    AND r.scheduled_ms BETWEEN %(scheduled_min)s::int8 AND %(scheduled_max)s::int8

@@ -28,7 +28,8 @@ SELECT b.scheduled_ms, b.job_id, :state, b.fence, 1 - b.last, b.last, b.lane, 0,
 -- batch: scheduled_ms due_ms gen
 SELECT json_group_array(json_array(b.n, j.state, j.version, j.lane, j.flags & 4, r.state, r.gen, r.fence, r.attempt,
                                      r.last, r.lost_count, iif(r.worker = :worker OR r.worker IN (SELECT worker FROM worker_sessions),
-                                         r.lease_ms, 0), t.armed_ms))
+                                         r.lease_ms, 0), t.armed_ms,
+                                     j.tenant_id, j.name, iif(instr(j.spec, '"concurrency":'), j.spec, NULL)))
   FROM batch AS b
   LEFT JOIN jobs AS j ON j.job_id = b.job_id
   LEFT JOIN runs AS r ON r.scheduled_ms = b.scheduled_ms AND r.job_id = b.job_id
@@ -40,18 +41,18 @@ SELECT json_group_array(json_array(hex(r.job_id), r.scheduled_ms, r.state, r.fen
   FROM carray(:wanted) CROSS JOIN runs AS r ON r.job_id = carray.value AND r.listed = 1 AND r.state NOT BETWEEN 4 AND 7
 
 -- name: insert_runs
--- batch: scheduled_ms state gen fence attempt last lane listed skip_reason worker due_ms timer_gen armed_ms claimed_ms finished_ms lease_ms
+-- batch: scheduled_ms state gen fence attempt last lane listed skip_reason worker due_ms timer_gen armed_ms claimed_ms finished_ms lease_ms limited
 INSERT INTO runs (scheduled_ms, job_id, state, gen, fence, attempt, last, lane, listed, skip_reason, worker, due_ms,
-                  timer_gen, armed_ms, claimed_ms, finished_ms, lease_ms)
+                  timer_gen, armed_ms, claimed_ms, finished_ms, lease_ms, limited)
 SELECT scheduled_ms, job_id, state, gen, fence, attempt, last, lane, listed, skip_reason, worker, due_ms,
-       timer_gen, armed_ms, claimed_ms, finished_ms, lease_ms
+       timer_gen, armed_ms, claimed_ms, finished_ms, lease_ms, nullif(limited, 0)
   FROM batch
 
 -- name: start_waiting
--- batch: scheduled_ms gen fence attempt last
+-- batch: scheduled_ms gen fence attempt last limited
 UPDATE runs
    SET state = :state, fence = b.fence, attempt = b.attempt, last = b.last, worker = :worker, claimed_ms = :now_ms,
-       lease_ms = :lease_ms
+       lease_ms = :lease_ms, limited = nullif(b.limited, 0)
   FROM batch AS b
  WHERE runs.scheduled_ms = b.scheduled_ms AND runs.job_id = b.job_id
    AND runs.state = 0 AND runs.gen = b.gen AND runs.fence < b.fence
