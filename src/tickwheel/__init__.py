@@ -7,14 +7,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tickwheel.adapters.handlers.registry import (
-        Fail,
-        HandlerContext,
-        Handlers,
-        Retry,
-        Snooze,
-        default_handlers,
-    )
+    from tickwheel.adapters.handlers.context import HandlerContext, Heartbeat
+    from tickwheel.adapters.handlers.endings import Cancel, Fail, Retry, Snooze
+    from tickwheel.adapters.handlers.registry import Handlers, default_handlers
     from tickwheel.domain.errors import (
         BadCursor,
         Conflict,
@@ -63,7 +58,9 @@ if TYPE_CHECKING:
 _REGISTRY = "tickwheel.adapters.handlers.registry"
 _CLIENT = "tickwheel.interfaces.client"
 _PLACES = {
-    _REGISTRY: ("Fail", "HandlerContext", "Handlers", "Retry", "Snooze"),
+    "tickwheel.adapters.handlers.context": ("HandlerContext", "Heartbeat"),
+    "tickwheel.adapters.handlers.endings": ("Cancel", "Fail", "Retry", "Snooze"),
+    _REGISTRY: ("Handlers",),
     "tickwheel.domain.errors": (
         "BadCursor",
         "Conflict",
@@ -114,6 +111,7 @@ __all__ = [
     "Attempt",
     "BadCursor",
     "BatchResult",
+    "Cancel",
     "Client",
     "Conflict",
     "CreatedJob",
@@ -124,6 +122,7 @@ __all__ = [
     "FieldProblem",
     "HandlerContext",
     "Handlers",
+    "Heartbeat",
     "IdempotencyConflict",
     "InvalidRequest",
     "Job",

@@ -7,6 +7,7 @@ from typing import Any, cast
 import numpy as np
 
 from tickwheel.domain.columns import Bools, Rows
+from tickwheel.domain.outcome import ProgressNote
 from tickwheel.services.attempts import Pool
 from tickwheel.services.heartbeats import Heartbeats
 from tickwheel.services.inflight import InFlight
@@ -21,6 +22,7 @@ class OnePool:
 
     def __init__(self) -> None:
         self.inflight = InFlight(1)
+        self.said: dict[int, ProgressNote] = {}
         self.aborted: list[int] = []
 
     def begin(self, job_id: bytes, mono_ms: int) -> None:

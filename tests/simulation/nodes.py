@@ -13,7 +13,7 @@ from typing import Any, Final, TypeVar
 from tickwheel.adapters.memory.peers import MemoryNetwork, MemoryPeers
 from tickwheel.domain.errors import OutcomeUnknown
 from tickwheel.ports.events import Event, LoopFailed
-from tickwheel.ports.executor import Executor, Report
+from tickwheel.ports.executor import Executor, Progress, Report
 from tickwheel.services.dead_letters import DeadLetters
 from tickwheel.services.jobs import Jobs
 from tickwheel.services.ownership.holdings import Holdings
@@ -119,7 +119,7 @@ class Node:
             self.tasks = [task for task in self.tasks if not task.done()]
             self._tasks_kept = len(self.tasks) + TASKS_KEPT
 
-    def _build_executor(self, report: Report) -> Executor:
+    def _build_executor(self, report: Report, progress: Progress) -> Executor:
         return TargetExecutor(report, self._targets, self.process, self.spawn, SLOTS)
 
     def emit(self, event: Event) -> None:

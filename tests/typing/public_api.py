@@ -9,6 +9,7 @@ from typing import assert_type
 from tickwheel import (
     AsyncClient,
     BatchResult,
+    Cancel,
     Client,
     CreatedJob,
     Fail,
@@ -41,6 +42,9 @@ async def with_context(payload: object, ctx: HandlerContext) -> None:
     assert_type(ctx.fencing_token, int)
     assert_type(ctx.scheduled_at, datetime)
     assert_type(ctx.cancelled, bool)
+    assert_type(ctx.deadline, datetime | None)
+    assert_type(ctx.lane, str)
+    assert_type(await ctx.heartbeat(progress=0.4, note="nearly half"), None)
     raise Snooze(5)
 
 
@@ -51,6 +55,15 @@ own = Handlers()
 @own.handler("mine")
 def mine() -> None:
     raise Retry("busy", after_seconds=3) if own.names else Fail("no")
+
+
+@own.handler("apart", run_in="process")
+def apart(payload: dict[str, int], ctx: HandlerContext) -> int:
+    ctx.heartbeat(0.5)
+    raise Cancel("gone") if payload else Retry(after=timedelta(minutes=5))
+
+
+own.handler("nowhere", run_in="cloud")  # type: ignore[arg-type]  # no such place
 
 
 def blocking(client: Client) -> None:

@@ -15,11 +15,11 @@ import numpy.typing as npt
 from tickwheel.domain.columns import COMPLETION, FLAG_LANE_MASK, CompletionCause, Ints, Rows, empty
 from tickwheel.domain.job import Spec
 from tickwheel.domain.lanes import LANE_COUNT, LaneSlots
-from tickwheel.domain.outcome import OK, Outcome, OutcomeClass, RetryPolicy, decide
+from tickwheel.domain.outcome import OK, Outcome, OutcomeClass, ProgressNote, RetryPolicy, decide
 from tickwheel.domain.run import RunState
 from tickwheel.ports.clock import Clock, Randomness
 from tickwheel.ports.events import AttemptsStarted, EventSink
-from tickwheel.ports.executor import Executor, Work
+from tickwheel.ports.executor import Executor, Progress, Report, Work
 from tickwheel.ports.store import AttemptNote, WorkDefinition
 from tickwheel.services.completion import Completions
 from tickwheel.services.gates.evidence import Ended
@@ -63,7 +63,7 @@ class Pool:
         self,
         *,
         capacity: int,
-        build_executor: Callable[[Callable[[Sequence[int], Sequence[Outcome]], None]], Executor],
+        build_executor: Callable[[Report, Progress], Executor],
         completions: Completions,
         clock: Clock,
         randomness: Randomness,
@@ -74,7 +74,9 @@ class Pool:
     ) -> None:
         self.slots = LaneSlots(capacity)
         self.inflight = InFlight(capacity)
-        self.executor = build_executor(self._report)
+        self.said: dict[int, ProgressNote] = {}
+        """By slot, what attempts have said of themselves and the store has not been told."""
+        self.executor = build_executor(self._report, self._hear)
         self._policies: list[RetryPolicy | None] = [None] * capacity
         self._doubtful: list[tuple[Slots, Ints]] = []
         self._completions, self._clock, self._randomness = completions, clock, randomness
@@ -132,6 +134,10 @@ class Pool:
         self.executor.cancel(slots)
 
     def _works(self, slots: np.ndarray, rows: Rows, won: Won) -> list[Work]:
+    def _hear(self, slot: int, note: ProgressNote) -> None:
+        if self.inflight.active[slot]:
+            self.said[slot] = note
+
         works = []
         columns = zip(
             slots.tolist(),
@@ -190,6 +196,8 @@ class Pool:
         self._free(slots, attempts)
         self._on_ended(works, Ended(rows, attempts["begun_mono_ms"], outcomes))
         # An attempt that was told to stop was cancelled in the store, or lost its lease and is the reaper's: that
+                if outcome.result is not None or outcome.result_dropped is not None:
+                    notes[number] = _result_note(outcome)
         # it did stop is no news to commit (a CANCELLED written for a lost lease would lose the run).
         stopped = (attempts["stopping"] != 0) & (rows["outcome"] == OutcomeClass.CANCELLED)
         if stopped.any():
@@ -228,7 +236,10 @@ class Pool:
         if not decision.uses_attempt:
             rows["cause"][number] = CompletionCause.UNSTARTED
         excerpt = None if outcome.excerpt is None else outcome.excerpt.decode("utf-8", "replace")
-        notes[number] = AttemptNote(error=outcome.error, excerpt=excerpt)
+        error = outcome.error
+        if outcome.outcome_class is OutcomeClass.LOST and decision.state is RunState.FAILED:
+            error = f"{error} ({decision.reason})"
+        notes[number] = AttemptNote(error=error, excerpt=excerpt)
 
     def _free(self, slots: Sequence[int], attempts: Rows) -> None:
         by_lane = np.bincount(attempts["flags"] & FLAG_LANE_MASK, minlength=LANE_COUNT)
@@ -237,3 +248,11 @@ class Pool:
         for slot in slots:
             self._policies[slot] = None
         self.inflight.release(slots)
+        if self.said:
+            for slot in slots:
+                self.said.pop(slot, None)
+
+
+def _result_note(outcome: Outcome) -> AttemptNote:
+    result = None if outcome.result is None else outcome.result.decode()
+    return AttemptNote(None, None, result, outcome.result_dropped)

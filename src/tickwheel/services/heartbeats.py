@@ -5,6 +5,9 @@ again. Short attempts are covered by the lease that their claim wrote and cost n
 watched by a loop of its own (`guard`): a renewal that hangs in the store must not keep an attempt alive. While no
 attempt is in flight, both sleep until one begins.
 
+What an attempt says of itself goes with a renewal, which comes at once if it has said nothing in the last second;
+so of a handler that talks all the time, the store hears once a second.
+
 An attempt stops by itself when `lease - margin` has passed since its last successful renewal was *sent*, on this
 process's monotonic clock: another worker may have the run by then. If the process was paused, the first pass
 after it wakes finds such attempts; they are aborted and given to the reaper, and whatever they still report is
@@ -18,7 +21,8 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from tickwheel.domain.columns import RENEWAL, Rows
+from tickwheel.domain.columns import RENEWAL, Bools, Rows
+from tickwheel.domain.outcome import ProgressNote
 from tickwheel.ports.clock import Clock
 from tickwheel.ports.store import Ledger
 from tickwheel.services.attempts import Pool
@@ -29,6 +33,7 @@ CHECK_MS: Final = 100
 RUNNING_AFTER_MS: Final = 250
 SAFETY_MARGIN_MS: Final = 3_000
 RENEWALS_PER_LEASE: Final = 3
+SAY_EVERY_MS: Final = 1_000
 
 Slots = npt.NDArray[np.intp]
 
@@ -49,6 +54,7 @@ class Heartbeats:
         self._renew_after_ms = lease_length_ms // RENEWALS_PER_LEASE
         self._stop_after_ms = stop_after_ms(lease_length_ms)
         self._begun = asyncio.Event()
+        self._said_ms: dict[Pool, dict[int, int]] = {pool: {} for pool in pools}  # monotonic, by slot
 
     def wake(self) -> None:
         """Attempts have begun."""
@@ -118,8 +124,17 @@ class Heartbeats:
         left_ms = self._lease_length_ms - self._renew_after_ms
         old = mono_ms - rows["renewed_mono_ms"] >= self._renew_after_ms
         due = starting | old | (rows["lease_ms"] - self._clock.now_ms() <= left_ms)
+        if pool.said:
+            due |= self._speaking(pool, slots, mono_ms)
         if due.any():
             await self._renew(pool, slots[due], rows[due], mono_ms)
+
+    def _speaking(self, pool: Pool, slots: Slots, mono_ms: int) -> Bools:
+        """Which of these attempts have something to say, and did not say anything a moment ago."""
+        last_ms = self._said_ms[pool] = {
+            slot: at_ms for slot, at_ms in self._said_ms[pool].items() if mono_ms - at_ms < SAY_EVERY_MS
+        }
+        return np.fromiter((s in pool.said and s not in last_ms for s in slots.tolist()), np.bool_, len(slots))
 
     async def _renew(self, pool: Pool, slots: Slots, rows: Rows, mono_ms: int) -> None:
         now_ms = self._clock.now_ms()
@@ -129,7 +144,8 @@ class Heartbeats:
         batch["lease_ms"], batch["beat_ms"], batch["mark_running"] = now_ms + self._lease_length_ms, now_ms, 1
         table = pool.inflight
         turns = table.turns[slots].copy()
-        held = await self._ledger.renew(batch)
+        notes = self._take_said(pool, slots, mono_ms) if pool.said else None
+        held = await (self._ledger.renew(batch, notes) if notes else self._ledger.renew(batch))
         same = table.active[slots] & (table.turns[slots] == turns)  # others ended meanwhile
         kept = slots[same & held]
         table.rows["running"][kept] = 1
@@ -138,3 +154,12 @@ class Heartbeats:
         refused = slots[same & ~held & (table.rows["stopping"][slots] == 0)]
         if len(refused):
             pool.abort(refused.tolist())
+
+    def _take_said(self, pool: Pool, slots: Slots, mono_ms: int) -> dict[int, ProgressNote]:
+        """By number of the row. What a renewal that fails takes with it is lost: the next word comes soon."""
+        taken = {}
+        for number, slot in enumerate(slots.tolist()):
+            if slot in pool.said:
+                taken[number] = pool.said.pop(slot)
+                self._said_ms[pool][slot] = mono_ms
+        return taken

@@ -13,7 +13,7 @@ from tickwheel.config import Settings
 from tickwheel.domain.errors import ConfigError, FieldProblem
 from tickwheel.domain.job import Target, TargetType
 from tickwheel.ports.clock import Clock
-from tickwheel.ports.executor import Executor, Report
+from tickwheel.services.scheduler import BuildExecutor
 
 
 def signing_keys_of(secrets_given: Sequence[str]) -> list[bytes]:
@@ -23,7 +23,7 @@ def signing_keys_of(secrets_given: Sequence[str]) -> list[bytes]:
         raise ConfigError([FieldProblem(field="webhook_secret", message=str(error))]) from None
 
 
-def webhooks(settings: Settings, clock: Clock, signing_keys: Sequence[bytes]) -> Callable[[Report], Executor]:
+def webhooks(settings: Settings, clock: Clock, signing_keys: Sequence[bytes]) -> BuildExecutor:
     policy = AddressPolicy(
         allow_loopback=settings.allow_loopback,
         allow_private=parse_networks(settings.allow_private),
@@ -34,12 +34,12 @@ def webhooks(settings: Settings, clock: Clock, signing_keys: Sequence[bytes]) ->
         host_limit_count=settings.webhook_host_limit,
         connection_limit_count=settings.webhook_slots,
     )
-    return lambda report: WebhookExecutor(report, clock, webhook_settings)
+    return lambda report, progress: WebhookExecutor(report, clock, webhook_settings)
 
 
-def handlers_of(settings: Settings, clock: Clock, handlers: Handlers) -> Callable[[Report], Executor]:
-    return lambda report: HandlerExecutor(
-        handlers=handlers, report=report, clock=clock, thread_limit=settings.handler_slots
+def handlers_of(settings: Settings, clock: Clock, handlers: Handlers) -> BuildExecutor:
+    return lambda report, progress: HandlerExecutor(
+        handlers=handlers, report=report, progress=progress, clock=clock, thread_limit=settings.handler_slots
     )
 
 

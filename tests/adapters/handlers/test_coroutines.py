@@ -23,7 +23,7 @@ class Crowd:
         self.tasks: dict[int, asyncio.Task[None]] = {}
         self._call = call
         self._coroutines = Coroutines[int](
-            loop=asyncio.get_running_loop(), begin=self._begin, end=lambda *end: self.ended.append(end)
+            loop=asyncio.get_running_loop(), begin=self._begin, end=lambda *end: self.ended.append(end[:2])
         )
 
     def submit(self, count: int) -> None:
@@ -137,7 +137,7 @@ async def test_one_that_is_left_out_ends_nowhere() -> None:
     few = Coroutines[int](
         loop=asyncio.get_running_loop(),
         begin=lambda number, task: None if number == 1 else at_once(number),
-        end=lambda *end: ended.append(end),
+        end=lambda *end: ended.append(end[:2]),
     )
     for number in range(3):
         few.submit(number)

@@ -9,8 +9,10 @@ from typing import Any
 
 import pytest
 
+from tickwheel.adapters.handlers.context import HandlerContext
+from tickwheel.adapters.handlers.endings import Fail, Retry, Snooze
 from tickwheel.adapters.handlers.executor import HandlerExecutor
-from tickwheel.adapters.handlers.registry import Fail, HandlerContext, Handlers, Retry, Snooze
+from tickwheel.adapters.handlers.registry import Handlers
 from tickwheel.adapters.system import SystemClock
 from tickwheel.domain.ids import run_id_text
 from tickwheel.domain.job import Target, TargetType
@@ -130,7 +132,7 @@ async def test_whatever_a_handler_returns_the_run_ends(desk: Desk, result: objec
     async def handler() -> object:
         return result
 
-    assert await desk.run(handler) is OK
+    assert (await desk.run(handler)).outcome_class is OutcomeClass.SUCCESS
 
 
 async def test_error_text_with_nul_and_surrogates_is_storable_text(desk: Desk) -> None:
@@ -291,7 +293,7 @@ async def test_plain_call_that_is_cancelled_in_the_queue_never_runs(desk: Desk) 
     assert (await desk.outcome(9)).outcome_class is OutcomeClass.CANCELLED
     release.set()
     for slot in range(4):
-        assert await desk.outcome(slot) is OK
+        assert (await desk.outcome(slot)).outcome_class is OutcomeClass.SUCCESS
     assert ran == []
 
 

@@ -10,8 +10,10 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from enum import Enum
 from typing import Any, Protocol
 
+from tickwheel.adapters.handlers.context import HandlerContext
+from tickwheel.adapters.handlers.endings import Fail, Retry
 from tickwheel.adapters.handlers.executor import HandlerExecutor
-from tickwheel.adapters.handlers.registry import Fail, HandlerContext, Handlers, Retry
+from tickwheel.adapters.handlers.registry import Handlers
 from tickwheel.adapters.webhook.address import AddressPolicy
 from tickwheel.adapters.webhook.executor import WebhookExecutor
 from tickwheel.adapters.webhook.settings import WebhookSettings

@@ -23,14 +23,17 @@ Item = TypeVar("Item")
 
 
 class Coroutines(Generic[Item]):
-    """`begin(item)` makes the coroutine of an item, or None to leave it out; `end(item, error)` gets its end."""
+    """`begin(item)` makes the coroutine of an item, or None to leave it out; `end` gets what became of it.
+
+    That is `end(item, error, value)`: what it raised, or None and what it returned.
+    """
 
     def __init__(
         self,
         *,
         loop: asyncio.AbstractEventLoop,
         begin: "Callable[[Item, asyncio.Task[None]], Coroutine[Any, Any, Any] | None]",
-        end: Callable[[Item, BaseException | None], None],
+        end: Callable[[Item, BaseException | None, Any], None],
     ) -> None:
         self._loop, self._begin, self._end = loop, begin, end
         self._context = copy_context()  # what runners begin with, whoever starts them
@@ -76,10 +79,10 @@ class Coroutines(Generic[Item]):
                 continue
             try:
                 waits_for = coroutine.send(None)
-            except StopIteration:
-                self._end(item, None)
+            except StopIteration as stop:
+                self._end(item, None, stop.value)
             except BaseException as error:  # whatever a handler raises is its end, not the runner's
-                self._end(item, error)
+                self._end(item, error, None)
             else:
                 self._start_more()
                 await self._finish(item, coroutine, waits_for)
@@ -91,11 +94,11 @@ class Coroutines(Generic[Item]):
 
     async def _finish(self, item: Item, coroutine: Coroutine[Any, Any, Any], waits_for: Any) -> None:
         try:
-            await _Rest(coroutine, waits_for)
+            value = await _Rest(coroutine, waits_for)
         except BaseException as error:  # as above
-            self._end(item, error)
+            self._end(item, error, None)
         else:
-            self._end(item, None)
+            self._end(item, None, value)
 
 
 class _Rest:
@@ -104,7 +107,7 @@ class _Rest:
     def __init__(self, coroutine: Coroutine[Any, Any, Any], waits_for: Any) -> None:
         self._coroutine, self._waits_for = coroutine, waits_for
 
-    def __await__(self) -> Generator[Any, Any, None]:
+    def __await__(self) -> Generator[Any, Any, Any]:
         coroutine, waits_for = self._coroutine, self._waits_for
         while True:
             failure: BaseException | None = None
@@ -115,5 +118,5 @@ class _Rest:
                 failure = error
             try:
                 waits_for = coroutine.send(value) if failure is None else coroutine.throw(failure)
-            except StopIteration:
-                return
+            except StopIteration as stop:
+                return stop.value

@@ -1,53 +1,94 @@
-"""Runs handlers: coroutines on the event loop, plain functions on threads.
+"""Runs handlers: coroutines on the event loop, plain functions on threads, others in processes apart.
 
 Reports are collected and given once per turn of the loop. An async handler that is cancelled, or runs into its
 target's timeout, is interrupted where it awaits. A thread cannot be interrupted: its context's `cancelled` turns
 true, and its result counts when it returns, late or not; the ledger refuses it if the run has moved on meanwhile.
+A process is killed.
 """
 
 import asyncio
 import math
+import os
 import threading
 from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
 from typing import Any, Final
 
-import msgspec
-
+from tickwheel.adapters.handlers.context import HandlerContext
 from tickwheel.adapters.handlers.coroutines import Coroutines
-from tickwheel.adapters.handlers.registry import Fail, HandlerContext, Handlers, Registered, Retry, Snooze
+from tickwheel.adapters.handlers.frames import Call
+from tickwheel.adapters.handlers.outcomes import (
+    CANCELLED,
+    UNSTARTED,
+    failure,
+    outcome_of_error,
+    outcome_of_return,
+)
+from tickwheel.adapters.handlers.processes import ChildProcesses
+from tickwheel.adapters.handlers.registry import Handlers, Registered, RunIn
 from tickwheel.adapters.handlers.threads import WorkerThreads
-from tickwheel.domain.outcome import OK, Outcome, OutcomeClass, clip_text
+from tickwheel.domain.outcome import OK, Outcome, OutcomeClass, ProgressNote
 from tickwheel.ports.clock import Clock
-from tickwheel.ports.executor import Report, Work
+from tickwheel.ports.executor import Progress, Report, Work
 
 DEADLINE_CHECK_S: Final = 0.05
 """A handler is interrupted at most this long after its timeout."""
-_DECODE: Final = msgspec.json.Decoder().decode
 
 
-class _Attempt(HandlerContext):
+class Attempt(HandlerContext):
     """One call in progress; what the handler sees of it is the part that it inherits."""
 
-    __slots__ = ("begun", "deadline_s", "handler", "task", "timed_out", "withdrawn", "work")
+    __slots__ = ("begun", "deadline_s", "executor", "handler", "heard", "task", "timed_out", "withdrawn", "work")
 
-    def __init__(self, work: Work, handler: Registered | None) -> None:
+    def __init__(self, work: Work, handler: Registered | None, executor: "HandlerExecutor") -> None:
         self._work = self.work = work
-        self.handler = handler
+        self._beat, self._deadline_ms = None, None
+        self.handler, self.executor = handler, executor
+        self.heard = True  # whatever was said last
         self.task: asyncio.Task[None] | None = None  # of a coroutine that has begun
-        self.deadline_s = math.inf  # on the loop's clock; coroutines only
+        self.deadline_s = math.inf  # on the loop's clock
         self.cancelled = self.timed_out = self.begun = self.withdrawn = False
+
+    @property
+    def deadline_ms(self) -> int | None:
+        """Found out when it is asked for: most handlers never do."""
+        if self._deadline_ms is None and self.deadline_s < math.inf:
+            self._deadline_ms = self.executor.wall_ms(self.deadline_s)
+        return self._deadline_ms
+
+    def _tell(self) -> None:
+        """On whatever thread the handler runs."""
+        if self.heard:
+            self.heard = False
+            self.executor.hear(self)
 
 
 class HandlerExecutor:
     """Implements `ports.executor.Executor` for targets of type HANDLER."""
 
-    def __init__(self, *, handlers: Handlers, report: Report, clock: Clock, thread_limit: int) -> None:
+    def __init__(
+        self,
+        *,
+        handlers: Handlers,
+        report: Report,
+        clock: Clock,
+        thread_limit: int,
+        progress: Progress | None = None,
+        process_limit: int | None = None,
+    ) -> None:
+        """`progress` gets what attempts say of themselves. `process_limit` None: as many as there are cores."""
         self._handlers, self._report, self._clock = handlers, report, clock
+        self._progress = progress
         self._loop = asyncio.get_running_loop()
         self._threads = WorkerThreads(thread_limit, self._wake)
         self._coroutines = Coroutines(loop=self._loop, begin=self._begin_coroutine, end=self._end_coroutine)
-        self._attempts: dict[int, _Attempt] = {}
+        self._processes = ChildProcesses[Attempt](
+            limit=process_limit or os.cpu_count() or 1,
+            begin=self._begin_in_child,
+            end=self._end_in_child,
+            say=self._say,
+        )
+        self._attempts: dict[int, Attempt] = {}
         self._slots: list[int] = []
         self._outcomes: list[Outcome] = []
         self._all_ended = asyncio.Event()
@@ -61,14 +102,18 @@ class HandlerExecutor:
             self._all_ended.clear()
         for work in works:
             registered = self._handlers.get(work.target.name)
-            attempt = self._attempts[work.slot] = _Attempt(work, registered)
+            attempt = self._attempts[work.slot] = Attempt(work, registered, self)
             if self._closing:
                 self._end(attempt, UNSTARTED)
             elif registered is None:
                 self._end(attempt, _no_such_handler(work.target.name, self._handlers))
-            elif registered.is_async:
+            elif registered.run_in is RunIn.LOOP:
                 self._coroutines.submit(attempt)
+            elif registered.run_in is RunIn.PROCESS:
+                self._watch()
+                self._processes.submit(attempt)
             else:
+                self._watch()
                 self._threads.submit(partial(self._call_plain, attempt, registered))
 
     def cancel(self, slots: Sequence[int]) -> None:
@@ -89,6 +134,22 @@ class HandlerExecutor:
         self._flush()
         self._closed = True
         self._threads.stop()
+        await self._processes.aclose()
+
+    def wall_ms(self, loop_s: float) -> int:
+        """An instant of the loop's clock as an epoch instant."""
+        return self._clock.now_ms() + int((loop_s - self._loop.time()) * 1000)
+
+    def hear(self, attempt: Attempt) -> None:
+        """It has said something of itself. Any thread."""
+        if self._progress is not None and not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._pass_on, attempt)
+
+    def _pass_on(self, attempt: Attempt) -> None:
+        attempt.heard = True
+        said, slot = attempt._beat, attempt.work.slot
+        if said is not None and self._progress is not None and self._attempts.get(slot) is attempt:
+            self._progress(slot, said)
 
     async def _wait_for_ends(self, grace_ms: int) -> None:
         ended = asyncio.ensure_future(self._all_ended.wait())
@@ -98,39 +159,71 @@ class HandlerExecutor:
         limit.cancel()
         await asyncio.gather(ended, limit, return_exceptions=True)
 
-    def _begin_coroutine(self, attempt: _Attempt, task: "asyncio.Task[None]") -> Coroutine[Any, Any, Any] | None:
+    def _begin_coroutine(self, attempt: Attempt, task: "asyncio.Task[None]") -> Coroutine[Any, Any, Any] | None:
         if attempt.withdrawn or attempt.handler is None:
             return None
         attempt.begun, attempt.task = True, task
         timeout_ms = attempt.work.target.timeout_ms
         if timeout_ms:
             attempt.deadline_s = self._loop.time() + timeout_ms / 1000
-            if not self._watching:
-                self._watching = True
-                self._loop.call_later(DEADLINE_CHECK_S, self._watch_deadlines)
+            self._watch()
         try:
-            coroutine: Coroutine[Any, Any, Any] = attempt.handler.function(*_arguments(attempt, attempt.handler))
+            arguments = attempt.handler.arguments(attempt.work.payload, attempt)
+            coroutine: Coroutine[Any, Any, Any] = attempt.handler.function(*arguments)
         except BaseException as error:  # a payload that can't be decoded, an argument that is missing
-            self._end_coroutine(attempt, error)
+            self._end_coroutine(attempt, error, None)
             return None
         return coroutine
 
-    def _end_coroutine(self, attempt: _Attempt, error: BaseException | None) -> None:
+    def _end_coroutine(self, attempt: Attempt, error: BaseException | None, value: Any) -> None:
         if error is None:
-            self._end(attempt, OK)
+            self._end(attempt, OK if value is None else outcome_of_return(value))
         elif isinstance(error, asyncio.CancelledError):
             self._end(attempt, _interrupted(attempt))
         else:  # also SystemExit: a handler must not be able to end the process
-            self._end(attempt, _outcome_of(error))
+            self._end(attempt, outcome_of_error(error))
 
-    def _interrupt(self, attempt: _Attempt) -> None:
+    def _begin_in_child(self, attempt: Attempt) -> Call | None:
+        """What the process is to do; None: nothing any more."""
+        if attempt.handler is None or not self._begin(attempt):
+            return None
+        return Call.of(attempt.handler, attempt.work, attempt.deadline_ms)
+
+    def _end_in_child(self, attempt: Attempt, outcome: Outcome) -> None:
+        """`outcome` is LOST where the process is gone; here is known whether it was killed for a reason."""
+        killed = attempt.cancelled and outcome.outcome_class is OutcomeClass.LOST
+        self._end(attempt, _interrupted(attempt) if killed else outcome)
+
+    def _say(self, attempt: Attempt, said: ProgressNote) -> None:
+        attempt._beat = said
+        self._pass_on(attempt)
+
+    def _begin(self, attempt: Attempt) -> bool:
+        """Outside of the loop too: an attempt begins, or was withdrawn; never both."""
+        with self._beginning:
+            if attempt.withdrawn:
+                return False
+            attempt.begun = True
+        timeout_ms = attempt.work.target.timeout_ms
+        if timeout_ms:
+            attempt.deadline_s = self._loop.time() + timeout_ms / 1000
+        return True
+
+    def _watch(self) -> None:
+        if not self._watching:
+            self._watching = True
+            self._loop.call_later(DEADLINE_CHECK_S, self._watch_deadlines)
+
+    def _interrupt(self, attempt: Attempt) -> None:
         attempt.cancelled = True
         if self._withdraw(attempt):
             self._end(attempt, _interrupted(attempt))
         elif attempt.task is not None:
             attempt.task.cancel()
+        elif attempt.handler is not None and attempt.handler.run_in is RunIn.PROCESS:
+            self._processes.kill(attempt)
 
-    def _withdraw(self, attempt: _Attempt) -> bool:
+    def _withdraw(self, attempt: Attempt) -> bool:
         """Keep an attempt that has not begun from beginning; False if it has."""
         with self._beginning:
             if attempt.begun:
@@ -141,27 +234,25 @@ class HandlerExecutor:
     def _watch_deadlines(self) -> None:
         """One look at all attempts now and then, instead of a timer for each: nearly all end long before."""
         now_s = self._loop.time()
-        for attempt in [a for a in self._attempts.values() if a.deadline_s <= now_s]:
-            attempt.deadline_s, attempt.timed_out = math.inf, True
+        for attempt in [a for a in self._attempts.values() if a.deadline_s <= now_s and not a.timed_out]:
+            attempt.timed_out = True
             self._interrupt(attempt)
         self._watching = bool(self._attempts) and not self._closed
         if self._watching:
             self._loop.call_later(DEADLINE_CHECK_S, self._watch_deadlines)
 
-    def _call_plain(self, attempt: _Attempt, registered: Registered) -> Callable[[], None]:
+    def _call_plain(self, attempt: Attempt, registered: Registered) -> Callable[[], None]:
         """On a thread: call the function; the result is delivered on the loop."""
-        with self._beginning:
-            if attempt.withdrawn:
-                return _nothing
-            attempt.begun = True
+        if not self._begin(attempt):
+            return _nothing
         try:
-            registered.function(*_arguments(attempt, registered))
-            outcome = OK
+            value = registered.function(*registered.arguments(attempt.work.payload, attempt))
+            outcome = OK if value is None else outcome_of_return(value)
         except BaseException as error:  # whatever a handler raises ends its attempt, not the thread
-            outcome = _outcome_of(error)
+            outcome = outcome_of_error(error)
         return lambda: self._end(attempt, outcome)
 
-    def _end(self, attempt: _Attempt, outcome: Outcome) -> None:
+    def _end(self, attempt: Attempt, outcome: Outcome) -> None:
         slot = attempt.work.slot
         if self._attempts.get(slot) is not attempt:
             return  # already reported when the executor closed
@@ -185,53 +276,19 @@ class HandlerExecutor:
             self._loop.call_soon_threadsafe(deliver)
 
 
-UNSTARTED: Final = Outcome(outcome_class=OutcomeClass.UNSTARTED, error="handed back: the process is stopping")
-CANCELLED: Final = Outcome(outcome_class=OutcomeClass.CANCELLED, error="cancelled")
-
-
 def _nothing() -> None:
     """What a withdrawn call delivers: its end is told already."""
 
 
-def _interrupted(attempt: _Attempt) -> Outcome:
+def _interrupted(attempt: Attempt) -> Outcome:
     if attempt.timed_out:
         limit_ms = attempt.work.target.timeout_ms
-        return _failure(OutcomeClass.TIMEOUT, f"the handler ran longer than {limit_ms} ms")
+        return failure(OutcomeClass.TIMEOUT, f"the handler ran longer than {limit_ms} ms")
     if attempt.cancelled:
         return CANCELLED
-    return _failure(OutcomeClass.RETRYABLE, "the handler cancelled itself")
-
-
-def _arguments(attempt: _Attempt, registered: Registered) -> tuple[Any, ...]:
-    if registered.argument_count == 0:
-        return ()
-    payload = _DECODE(attempt.work.payload) if attempt.work.payload else None
-    return (payload,) if registered.argument_count == 1 else (payload, attempt)
-
-
-def _outcome_of(error: BaseException) -> Outcome:
-    text = clip_text(_told(error))
-    if isinstance(error, Fail):
-        return _failure(OutcomeClass.PERMANENT, text)
-    if isinstance(error, Snooze):
-        return Outcome(outcome_class=OutcomeClass.SNOOZE, error=text, retry_after_ms=error.after_ms)
-    if isinstance(error, Retry):
-        return Outcome(outcome_class=OutcomeClass.RETRYABLE, error=text, retry_after_ms=error.after_ms)
-    return _failure(OutcomeClass.RETRYABLE, text)
-
-
-def _told(error: BaseException) -> str:
-    name = type(error).__name__
-    try:
-        return f"{name}: {error}"
-    except BaseException:  # the user's own __str__ may raise anything, and the attempt has to end all the same
-        return name
+    return failure(OutcomeClass.RETRYABLE, "the handler cancelled itself")
 
 
 def _no_such_handler(name: str, handlers: Handlers) -> Outcome:
     known = ", ".join(handlers.names) or "none"
-    return _failure(OutcomeClass.PERMANENT, f"no handler is named {name!r}; registered here: {known}")
-
-
-def _failure(outcome_class: OutcomeClass, error: str) -> Outcome:
-    return Outcome(outcome_class=outcome_class, error=error)
+    return failure(OutcomeClass.PERMANENT, f"no handler is named {name!r}; registered here: {known}")

@@ -1,106 +1,59 @@
-"""Handlers by name, and what a handler sees of its run."""
+"""Handlers by name, and how each is called."""
 
 import inspect
+import sys
 from collections.abc import Callable
-from datetime import UTC, datetime
-from typing import Any, Final, TypeVar
+from enum import Enum
+from typing import Any, Final, Literal, TypeVar
 
-from tickwheel.domain.limits import DELAY_SECONDS_MAX
-from tickwheel.ports.executor import Work
+from tickwheel.adapters.handlers.context import HandlerContext
+from tickwheel.adapters.handlers.payloads import Decode, annotation_of, decode_anything, decoder_for
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 NAME_LIMIT_CHARS: Final = 200
+_POSITIONAL: Final = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 
 
-class Retry(Exception):
-    """Raise it in a handler: the attempt failed, try again by the job's retry policy, but not before `after`."""
+class RunIn(Enum):
+    """Where a handler is called."""
 
-    def __init__(
-        self, reason: str = "the handler asked for a retry", *, after_seconds: float | None = None
-    ) -> None:
-        super().__init__(reason)
-        self.after_ms = None if after_seconds is None else _wait_ms(after_seconds)
-
-
-class Snooze(Exception):
-    """Raise it in a handler: not now, call me again after this time. Uses up no attempt."""
-
-    def __init__(self, after_seconds: float) -> None:
-        super().__init__(f"snoozed for {after_seconds:g} s")
-        self.after_ms = _wait_ms(after_seconds)
-
-
-class Fail(Exception):
-    """Raise it in a handler: trying again is no use; the run goes to the dead-letter queue at once."""
-
-
-class HandlerContext:
-    """What a handler knows of its run. `cancelled` turns true when the run was cancelled or lost its lease."""
-
-    __slots__ = ("_work", "cancelled")
-
-    def __init__(self, work: Work) -> None:
-        self._work = work
-        self.cancelled = False
-
-    def __repr__(self) -> str:
-        return f"<HandlerContext {self.run_id} attempt {self.attempt} of {self.max_attempts}>"
-
-    @property
-    def run_id(self) -> str:
-        """The same for every attempt of the run: use it as the idempotency key of your side effects."""
-        return self._work.run_id
-
-    @property
-    def job_id(self) -> str:
-        """The job, as the API names it."""
-        return self._work.job_id_text
-
-    @property
-    def tenant_id(self) -> str:
-        """The tenant that the job belongs to."""
-        return self._work.tenant_id
-
-    @property
-    def attempt(self) -> int:
-        """This try's number, from 1."""
-        return self._work.attempt
-
-    @property
-    def max_attempts(self) -> int:
-        """Tries that the job's retry policy allows."""
-        return self._work.max_attempts
-
-    @property
-    def fencing_token(self) -> int:
-        """Rises with every attempt of the job: let your database refuse a lower one than it has seen."""
-        return self._work.fence
-
-    @property
-    def scheduled_at(self) -> datetime:
-        """The instant that this run was scheduled for (UTC)."""
-        return datetime.fromtimestamp(self._work.scheduled_ms / 1000, UTC)
-
-    @property
-    def scheduled_ms(self) -> int:
-        """The same as UTC epoch milliseconds."""
-        return self._work.scheduled_ms
-
-    @property
-    def idempotency_key(self) -> str | None:
-        """The job's own key, if it was created with one."""
-        return self._work.idempotency_key
+    LOOP = "loop"
+    THREAD = "thread"
+    PROCESS = "process"
 
 
 class Registered:
-    """A handler with the way to call it: its number of arguments (payload, ctx) and whether it is async."""
+    """A handler with the way to call it: which arguments (payload, ctx) it takes, and where it runs."""
 
-    __slots__ = ("argument_count", "function", "is_async", "name")
+    __slots__ = ("argument_count", "decode", "function", "is_async", "name", "run_in", "takes_context_only")
 
-    def __init__(self, name: str, function: Callable[..., Any]) -> None:
+    def __init__(self, name: str, function: Callable[..., Any], run_in: str | None = None) -> None:
         self.name, self.function = name, function
         self.is_async = inspect.iscoroutinefunction(function)
-        self.argument_count = _argument_count(name, function)
+        self.run_in = _place(name, function, self.is_async, run_in)
+        parameters = _parameters(name, function)
+        self.argument_count = len(parameters)
+        self.decode: Decode = decode_anything
+        self.takes_context_only = False
+        if parameters:
+            try:
+                wanted = annotation_of(function, parameters[0])
+                if wanted is HandlerContext and self.argument_count == 1:
+                    self.takes_context_only = True
+                else:
+                    self.decode = decoder_for(wanted)
+            except ValueError as error:
+                raise ValueError(f"handler {name!r}: {error}") from None
+
+    def arguments(self, payload: bytes, ctx: HandlerContext) -> tuple[Any, ...]:
+        """What to call the function with. Raises `PayloadMisfit`."""
+        if self.argument_count == 0:
+            return ()
+        if self.takes_context_only:
+            return (ctx,)
+        untyped = self.decode is decode_anything
+        value = None if untyped and not payload else self.decode(payload)
+        return (value,) if self.argument_count == 1 else (value, ctx)
 
 
 class Handlers:
@@ -120,11 +73,13 @@ class Handlers:
         """All names, sorted."""
         return tuple(sorted(self._by_name))
 
-    def handler(self, name: str) -> Callable[[Function], Function]:
+    def handler(self, name: str, *, run_in: Literal["process"] | None = None) -> Callable[[Function], Function]:
         """Register a function, async or plain, as `handler("send_email")`.
 
-        It is called as `function(payload, ctx)`, `function(payload)` or `function()`, by what it accepts;
-        `payload` is the decoded JSON (None without one). A plain function runs in a thread of its own.
+        It is called as `function(payload, ctx)`, `function(payload)` or `function()`, by what it accepts.
+        `payload` is the JSON (None without one), decoded into what the parameter is annotated with. An async
+        function runs on the event loop, a plain one in a thread; with `run_in="process"` either runs in a process
+        apart, which a crash or too much memory doesn't take others with.
         """
         if not isinstance(name, str) or not 0 < len(name) <= NAME_LIMIT_CHARS:
             raise ValueError(
@@ -135,7 +90,7 @@ class Handlers:
             known = self._by_name.get(name)
             if known is not None and known.function.__qualname__ != function.__qualname__:
                 raise ValueError(f"two handlers are named {name!r}: {known.function!r} and {function!r}")
-            self._by_name[name] = Registered(name, function)
+            self._by_name[name] = Registered(name, function, run_in)
             return function
 
         return register
@@ -149,20 +104,39 @@ default_handlers: Final = Handlers()
 """Where `tickwheel.handler` registers."""
 
 
-def _wait_ms(seconds: float) -> int:
-    """At most what a job may be delayed: an instant beyond that has no date."""
-    return int(max(0, min(seconds, DELAY_SECONDS_MAX)) * 1000)
+def module_of(function: Callable[..., Any]) -> str:
+    """The name under which another process can import the function's module; "" if there is none."""
+    name: str = function.__module__
+    if name != "__main__":
+        return name
+    spec = getattr(sys.modules["__main__"], "__spec__", None)
+    return spec.name if spec is not None and not spec.name.endswith("__main__") else ""
 
 
-def _argument_count(name: str, function: Callable[..., Any]) -> int:
-    positional = 0
+def _place(name: str, function: Callable[..., Any], is_async: bool, run_in: str | None) -> RunIn:
+    if run_in is None:
+        return RunIn.LOOP if is_async else RunIn.THREAD
+    if run_in != "process":
+        raise ValueError(f"handler {name!r}: run_in is 'process' or left out, not {run_in!r}")
+    if "<" in function.__qualname__ or not module_of(function):
+        raise ValueError(
+            f"handler {name!r} can't run in a process apart: that process imports it by name, so it has to be a "
+            "function of a module, neither of the program itself nor within another function"
+        )
+    return RunIn.PROCESS
+
+
+def _parameters(name: str, function: Callable[..., Any]) -> list[inspect.Parameter]:
+    """Those that a call fills: at most the payload and the context."""
+    positional: list[inspect.Parameter] = []
     for parameter in inspect.signature(function).parameters.values():
         if parameter.kind is parameter.VAR_POSITIONAL:
-            return 2
-        if parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD):
-            positional += 1
-            if positional > 2 and parameter.default is parameter.empty:
+            rest = parameter.replace(annotation=parameter.empty)
+            return [*positional, rest, rest][:2]
+        if parameter.kind in _POSITIONAL:
+            positional.append(parameter)
+            if len(positional) > 2 and parameter.default is parameter.empty:
                 raise ValueError(f"handler {name!r} may take a payload and a context, not more")
         elif parameter.kind is parameter.KEYWORD_ONLY and parameter.default is parameter.empty:
             raise ValueError(f"handler {name!r} has a keyword argument {parameter.name!r} that nobody gives")
-    return min(positional, 2)
+    return positional[:2]
