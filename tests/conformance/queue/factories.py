@@ -3,13 +3,20 @@
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
 
-from ...servers.redis import shared_redis, shared_redis_cluster  # noqa: TID252 - tests have no absolute name
-from .yards import MemoryYard, RedisYard, Yard
+from ...servers.postgresql_databases import emptied_store  # noqa: TID252 - tests have no absolute name
+from ...servers.redis import shared_redis, shared_redis_cluster  # noqa: TID252 - as above
+from .yards import MemoryYard, PostgresYard, RedisYard, Yard
 
 
 @asynccontextmanager
 async def memory() -> AsyncIterator[Yard]:
     async with aclosing(MemoryYard()) as yard:
+        yield yard
+
+
+@asynccontextmanager
+async def postgresql() -> AsyncIterator[Yard]:
+    async with aclosing(PostgresYard(emptied_store())) as yard:
         yield yard
 
 
@@ -29,6 +36,7 @@ async def redis_cluster() -> AsyncIterator[Yard]:
 
 BACKENDS: dict[str, Callable[[], AbstractAsyncContextManager[Yard]]] = {
     "memory": memory,
+    "postgresql": postgresql,
     "redis": redis,
     "redis cluster": redis_cluster,
 }

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from itertools import count
 
 from tickwheel.adapters.memory.queue import MemoryQueue
+from tickwheel.adapters.postgresql.queue import PostgresQueue
 from tickwheel.adapters.redis.queue import RedisQueue, open_redis_queue
 from tickwheel.adapters.system import SystemClock
 from tickwheel.ports.queue import Queue
@@ -91,3 +92,24 @@ class RedisYard(Yard):
                 *("XCLAIM", key, "workers", consumer, 0, id_),
                 *("IDLE", idle_ms + length_ms, "JUSTID"),
             )
+
+
+class PostgresYard(Yard):
+    """On a real PostgreSQL, by the test's clock."""
+
+    def __init__(self, url: str) -> None:
+        super().__init__()
+        self._url, self._clock = url, VirtualClock()
+
+    def _open(self) -> PostgresQueue:
+        return self._queue(self._url)
+
+    def open_unreachable(self) -> Queue:
+        return self._queue("postgresql://nobody@127.0.0.1:1/nowhere")
+
+    def _queue(self, url: str) -> PostgresQueue:
+        return PostgresQueue(url, SystemClock(), visible_again_ms=VISIBLE_AGAIN_MS, pinned_clock=self._clock)
+
+    async def pass_ms(self, length_ms: int) -> None:
+        await asyncio.sleep(0.01)  # who was about to wait does
+        self._clock.step_ms(length_ms)

@@ -88,6 +88,7 @@ class Session:
         self.connection = connection
         self.number = next(_numbers)
         self.committing = False
+        self.is_pooled: bool | None = None  # whether a pooler stands between; None while nobody looked
         self.near_leaves = NearLeaves(connection)
         self._cursor = connection.cursor(binary=True)
 
