@@ -32,6 +32,7 @@ class WorkerNote(msgspec.Struct, frozen=True):
     webhooks: bool = False
     slots: int = 1  # attempts at a time
     busy: int = 0  # attempts that run now
+    run_ms: int = 0  # how long its latest attempts took, on average; 0: it does not know yet
     via: str = "store"  # or "http"
     address: str = ""  # of its peer port, as `Peers.watch` wants it; empty: it has none
     draining: bool = False

@@ -11,7 +11,22 @@ from click.testing import Result
 from tickwheel.interfaces.cli.failures import ExitCode
 from tickwheel.interfaces.cli.main import COMMANDS, cli
 
-WANTED = ("dev", "serve", "jobs", "runs", "tail", "dlq", "preview", "migrate", "doctor", "audit", "plan", "bench")
+WANTED = (
+    "dev",
+    "serve",
+    "worker",
+    "jobs",
+    "runs",
+    "tail",
+    "dlq",
+    "workers",
+    "preview",
+    "migrate",
+    "doctor",
+    "audit",
+    "plan",
+    "bench",
+)
 OF_JOBS = {
     "create",
     "get",

@@ -242,6 +242,8 @@ PAIRS = [
     (models.RefusedRun, "RefusedBody"),
     (models.Redriven, "RedriveBody"),
     (models.Preview, "PreviewBody"),
+    (models.LiveWorker, "WorkerBody"),
+    (models.WorkerList, "WorkerList"),
     (models.Health, "HealthBody"),
 ]
 

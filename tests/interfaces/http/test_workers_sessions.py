@@ -227,3 +227,15 @@ async def test_a_token_is_needed_where_there_are_some() -> None:
 async def until_polling(world: PullWorld) -> None:
     while not any(session.poll for session in world.desks[0]._sessions.known()):
         await world.clock.advance(10)
+
+
+async def test_how_long_runs_take_is_noted_with_the_session(world: PullWorld) -> None:
+    for _ in range(3):
+        await world.create()
+        answer = await world.take(me=(await world.workers() or [{"worker_id": None}])[0]["worker_id"])
+        await world.clock.advance(4_000)
+        assert (await world.report("complete", answer["worker_id"], named(answer["runs"][0])))[0]["accepted"]
+    await world.clock.advance(4_000)
+    await world.take(me=answer["worker_id"])
+    [state] = await world.store.workers()
+    assert 4_000 <= state.note.run_ms < 4_200

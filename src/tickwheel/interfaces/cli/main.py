@@ -14,10 +14,12 @@ COMMANDS: Final = LazyCommands(
     {
         "dev": Entry(f"{_HERE}.dev:dev", "Start everything on this machine, to try it out and to develop."),
         "serve": Entry(f"{_HERE}.serve:serve", "Start the server for real use."),
+        "worker": Entry(f"{_HERE}.worker:worker", "Execute runs, on any machine and in any number."),
         "jobs": Entry(f"{_HERE}.jobs:jobs", "Create, look at, change and delete jobs."),
         "runs": Entry(f"{_HERE}.runs:runs", "Look at a run and its attempts; cancel one."),
         "tail": Entry(f"{_HERE}.tail:tail", "Follow runs as they end."),
         "dlq": Entry(f"{_HERE}.dlq:dlq", "Runs that are out of attempts: list, run again, delete."),
+        "workers": Entry(f"{_HERE}.workers:workers", "List the live workers."),
         "preview": Entry(f"{_HERE}.preview:preview", "Show when a cron expression fires."),
         "migrate": Entry(f"{_HERE}.migrate:migrate", "Bring the database to this version's schema."),
         "doctor": Entry(f"{_HERE}.doctor:doctor", "Look for what is wrong or unwise on this machine."),

@@ -55,6 +55,7 @@ _dead_letters: Final = _reader(models.DeadLetterPage)
 _redriven: Final = _reader(models.Redriven)
 _preview: Final = _reader(models.Preview)
 _health: Final = _reader(models.Health)
+_workers: Final = _reader(models.WorkerList)
 
 
 class _Batch(msgspec.Struct):
@@ -195,6 +196,11 @@ def preview_schedule(question: Mapping[str, Any]) -> Call[models.Preview]:
     """POST /v1/schedules/preview."""
     body = _encode({name: value for name, value in question.items() if value is not None})
     return Call(method="POST", path="/v1/schedules/preview", body=body, read=_preview)
+
+
+def list_workers() -> Call[models.WorkerList]:
+    """GET /v1/workers."""
+    return Call(method="GET", path="/v1/workers", read=_workers)
 
 
 def health() -> Call[models.Health]:

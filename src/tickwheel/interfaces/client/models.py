@@ -263,6 +263,29 @@ class Preview(msgspec.Struct, frozen=True, kw_only=True):
     warnings: tuple[str, ...]
 
 
+class LiveWorker(msgspec.Struct, frozen=True, kw_only=True):
+    """A worker with a session. `via`: `store` (it uses the database itself) or `http`."""
+
+    worker_id: str
+    name: str
+    via: str
+    version: str
+    handlers: tuple[str, ...]
+    webhooks: bool
+    slots: int
+    busy: int
+    enlisted_at: datetime
+    seen_at: datetime
+    draining: bool
+    stalled: bool
+
+
+class WorkerList(msgspec.Struct, frozen=True, kw_only=True):
+    """All live workers."""
+
+    workers: tuple[LiveWorker, ...]
+
+
 class Health(msgspec.Struct, frozen=True, kw_only=True):
     """Who answers."""
 

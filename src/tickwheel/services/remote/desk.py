@@ -60,6 +60,7 @@ class WorkerDesk:
             clock=clock,
             randomness=randomness,
             lease_length_ms=lease_length_ms,
+            on_lengths=self._sessions.note_lengths,
         )
         self._polling = Polling(
             store=store,

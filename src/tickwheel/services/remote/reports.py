@@ -9,7 +9,7 @@ reported, under the very token. A retry has another instant each time it is deci
 is known by what it left behind (`_is_done`) instead of by the instant.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
 
 import msgspec
@@ -70,7 +70,9 @@ class Reports:
         clock: Clock,
         randomness: Randomness,
         lease_length_ms: int,
+        on_lengths: Callable[[str, Sequence[int]], None],
     ) -> None:
+        self._on_lengths = on_lengths
         self._store, self._ends, self._held = store, ends, held
         self._clock, self._randomness, self._lease_length_ms = clock, randomness, lease_length_ms
 
@@ -124,6 +126,8 @@ class Reports:
         await self._read_policies(ends, known)
         chosen = [(n, held) for n, held in enumerate(known) if held is not None and n not in repeated]
         applied = await self._ends.commit(*self._completions([(ends[n], held) for n, held in chosen]))
+        now_ms = self._clock.now_ms()
+        self._on_lengths(worker, [now_ms - held.started_ms for _, held in chosen if held.started_ms])
         self._held.drop(worker, [ends[n].key for n, _ in chosen])
         stale = [n for (n, _), done in zip(chosen, applied.tolist(), strict=True) if not done]
         await self._explain(ends, [*stale, *repeated], refusals)

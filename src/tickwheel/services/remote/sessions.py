@@ -18,6 +18,8 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from msgspec.structs import replace
+
 from tickwheel.domain.errors import StoreUnavailable
 from tickwheel.ports.clock import Clock, Randomness
 from tickwheel.ports.workers import RENEW_MS, WorkerNote, WorkerState, WorkerStore
@@ -29,18 +31,25 @@ EAGER_MS: Final = 250
 SUSPICION_MS: Final = 600
 RANDOM_BYTES: Final = 8
 LIST_AGAIN_MS: Final = 1_000
+NEW_WEIGHT: Final = 0.1
+"""Of the latest attempt in the mean length."""
 
 
 class Session:
     """One worker, as this node knows it."""
 
-    __slots__ = ("incarnation", "note", "poll", "renewed_mono_ms", "seen_mono_ms", "told")
+    __slots__ = ("incarnation", "note", "poll", "renewed_mono_ms", "run_ms", "seen_mono_ms", "told")
 
     def __init__(self, incarnation: str, note: WorkerNote, mono_ms: int) -> None:
         self.incarnation, self.note = incarnation, note
         self.renewed_mono_ms = self.seen_mono_ms = mono_ms
         self.poll: asyncio.Event | None = None  # set when the pending poll is to be answered at once
         self.told: set[tuple[bytes, int]] = set()  # runs that it was told to stop
+        self.run_ms = float(note.run_ms)
+
+    def full_note(self) -> WorkerNote:
+        """What it said, and how long its attempts take."""
+        return replace(self.note, run_ms=round(self.run_ms)) if self.run_ms else self.note
 
 
 class Sessions:
@@ -100,7 +109,7 @@ class Sessions:
             return True
         session.renewed_mono_ms = mono_ms  # now, so that calls at the same time do not all do it
         try:
-            lives = await self._store.renew_worker(session.incarnation, session.note)
+            lives = await self._store.renew_worker(session.incarnation, session.full_note())
         except BaseException:
             session.renewed_mono_ms = before_ms
             raise
@@ -125,6 +134,15 @@ class Sessions:
         if note is None:
             return None
         return self._sessions.setdefault(incarnation, Session(incarnation, note, mono_ms - RENEW_MS))
+
+    def note_lengths(self, incarnation: str, lengths_ms: Sequence[int]) -> None:
+        """So long did attempts take that ended now."""
+        session = self._sessions.get(incarnation)
+        if session is None:
+            return
+        for length_ms in lengths_ms:
+            weight = NEW_WEIGHT if session.run_ms else 1.0
+            session.run_ms += (max(1, length_ms) - session.run_ms) * weight
 
     async def leave(self, incarnation: str) -> bool:
         """End it, because its worker says so. Whether it was there."""

@@ -1,0 +1,159 @@
+"""What there is to do for workers elsewhere, measured by the owners of the shards and summed over all of them.
+
+Each owner counts what comes due in its shards for workers elsewhere (also where no worker is left that could do
+it) and what of it waits. In a cluster that travels with the beats, so any node that fires knows the sum. How long runs
+take and how many slots there are, the workers say themselves, with their sessions.
+
+Arrivals are counted where a timer is sorted, and a timer may be sorted again later: after a while without workers,
+say. Only one that has just come due is an arrival, the others wait already.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+import msgspec
+import numpy as np
+
+from tickwheel.domain.columns import FLAG_LANE_MASK, Rows
+from tickwheel.domain.job import Lane
+from tickwheel.domain.lanes import LANE_COUNT
+from tickwheel.domain.scaling import (
+    MEAN_RUN_MS_DEFAULT,
+    SLOTS_PER_WORKER_DEFAULT,
+    LaneLoad,
+    needed_slots,
+    needed_workers,
+    sum_loads,
+)
+from tickwheel.ports.clock import Clock
+from tickwheel.ports.workers import WorkerState
+
+BUCKET_MS: Final = 5_000
+BUCKET_COUNT: Final = 12
+"""Rates are means over the last minute."""
+FRESH_MS: Final = 5_000
+"""A timer that came due within this is an arrival (the safety net looks for older ones only)."""
+
+
+class Arrivals:
+    """Counts by lane, over a sliding minute and in all."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._began_ms = clock.monotonic_ms()
+        self._buckets = np.zeros((BUCKET_COUNT, LANE_COUNT), dtype=np.int64)
+        self._bucket = self._began_ms // BUCKET_MS
+        self.totals = [0] * LANE_COUNT
+
+    def note(self, timers: Rows) -> None:
+        """TIMER rows that were sorted: those that have just come due are counted."""
+        if not len(timers):
+            return
+        fresh = timers["flags"][timers["due_ms"] > self._clock.now_ms() - FRESH_MS]
+        if not len(fresh):
+            return
+        counts = np.bincount(fresh & FLAG_LANE_MASK, minlength=LANE_COUNT)
+        self._buckets[self._turn() % BUCKET_COUNT] += counts
+        for lane in range(LANE_COUNT):
+            self.totals[lane] += int(counts[lane])
+
+    def per_kilosecond(self) -> Sequence[int]:
+        """By lane; while this is younger than a minute, over that."""
+        self._turn()
+        now_ms = self._clock.monotonic_ms()
+        whole_ms = (BUCKET_COUNT - 1) * BUCKET_MS + now_ms % BUCKET_MS
+        over_ms = max(BUCKET_MS, min(whole_ms, now_ms - self._began_ms))
+        return [round(int(count) * 1_000_000 / over_ms) for count in self._buckets.sum(axis=0)]
+
+    def _turn(self) -> int:
+        bucket = self._clock.monotonic_ms() // BUCKET_MS
+        for old in range(self._bucket + 1, min(bucket, self._bucket + BUCKET_COUNT) + 1):
+            self._buckets[old % BUCKET_COUNT] = 0
+        self._bucket = bucket
+        return bucket
+
+
+class LaneNeed(msgspec.Struct, frozen=True):
+    """One lane, or all together."""
+
+    backlog: int
+    arrivals_per_second: float
+    oldest_due_age_ms: int
+    needed_slots: float
+    needed_workers: int
+
+
+class Need(msgspec.Struct, frozen=True):
+    """The whole picture."""
+
+    lanes: Sequence[LaneNeed]
+    all: LaneNeed
+    workers: int
+    slots: int
+    busy: int
+    slots_per_worker: float
+    mean_run_ms: float
+
+
+class Demand:
+    """Answers how many workers are needed. `loads` gives those of all owners, `states` the live sessions."""
+
+    def __init__(
+        self,
+        *,
+        loads: Callable[[], Sequence[Sequence[LaneLoad]]],
+        states: Callable[[], Sequence[WorkerState]],
+        clock: Clock,
+    ) -> None:
+        self._loads, self._states, self._clock = loads, states, clock
+        self._mean_run_ms: float = MEAN_RUN_MS_DEFAULT
+
+    def need(self, drain_seconds: float, slots_per_worker: float | None = None) -> Need:
+        """By lane and in all; `slots_per_worker` None: as many as live workers have on average."""
+        states, now_ms = self._states(), self._clock.now_ms()
+        slots = sum(state.note.slots for state in states)
+        if slots_per_worker is None:
+            slots_per_worker = slots / len(states) if slots else SLOTS_PER_WORKER_DEFAULT
+        mean_ms = self._mean_run_ms = mean_run_ms(states) or self._mean_run_ms
+        loads = sum_loads(self._loads())
+        per_lane = [needed_slots(load, mean_ms, drain_seconds) for load in loads]
+
+        def shown(load: LaneLoad, wanted: float) -> LaneNeed:
+            return LaneNeed(
+                backlog=load.backlog,
+                arrivals_per_second=load.arrivals_per_kilosecond / 1000,
+                oldest_due_age_ms=max(0, now_ms - load.oldest_due_ms) if load.oldest_due_ms else 0,
+                needed_slots=round(wanted, 3),
+                needed_workers=needed_workers(wanted, slots_per_worker),
+            )
+
+        return Need(
+            lanes=[shown(load, wanted) for load, wanted in zip(loads, per_lane, strict=True)],
+            all=shown(total_load(loads), sum(per_lane)),
+            workers=len(states),
+            slots=slots,
+            busy=sum(state.note.busy for state in states),
+            slots_per_worker=round(slots_per_worker, 3),
+            mean_run_ms=round(mean_ms, 3),
+        )
+
+
+def mean_run_ms(states: Sequence[WorkerState]) -> float:
+    """Of the workers that know, by their slots; 0: nobody knows."""
+    known = [(state.note.run_ms, state.note.slots) for state in states if state.note.run_ms > 0]
+    slots = sum(weight for _, weight in known)
+    return sum(run_ms * weight for run_ms, weight in known) / slots if slots else 0
+
+
+def total_load(loads: Sequence[LaneLoad]) -> LaneLoad:
+    """All lanes together."""
+    return LaneLoad(
+        backlog=sum(load.backlog for load in loads),
+        arrivals_per_kilosecond=sum(load.arrivals_per_kilosecond for load in loads),
+        oldest_due_ms=min((load.oldest_due_ms for load in loads if load.oldest_due_ms), default=0),
+    )
+
+
+def lane_names() -> Sequence[str]:
+    """In the order of loads."""
+    return [lane.name for lane in Lane]
