@@ -52,6 +52,7 @@ if TYPE_CHECKING:
         RunPage,
         TriggeredRun,
     )
+    from tickwheel.interfaces.worker.worker import Worker
 
     handler = default_handlers.handler
 
@@ -103,6 +104,7 @@ _PLACES = {
         "RunPage",
         "TriggeredRun",
     ),
+    "tickwheel.interfaces.worker.worker": ("Worker",),
 }
 _MODULE_OF = {name: module for module, names in _PLACES.items() for name in names}
 
@@ -151,6 +153,7 @@ __all__ = [
     "UnsupportedFilter",
     "VersionMismatch",
     "WaitTimedOut",
+    "Worker",
     "handler",
 ]
 

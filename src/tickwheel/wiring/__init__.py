@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from tickwheel.adapters.telemetry.logs import configure_logs
 from tickwheel.wiring.auditing import FullAudit, audit_store
-from tickwheel.wiring.executors import handler_names
+from tickwheel.wiring.executors import handler_names, registered_handlers
 from tickwheel.wiring.inspection import inspect_shared_store
 from tickwheel.wiring.node import Node, node_name, open_node
 from tickwheel.wiring.schema import (
@@ -18,14 +18,18 @@ from tickwheel.wiring.shared_store import is_shared
 from tickwheel.wiring.stores import open_any_store, open_store, shown_store, store_url
 from tickwheel.wiring.system import system_clock, system_randomness
 from tickwheel.wiring.unlimited import start_with_unlimited_credits
+from tickwheel.wiring.worker import WorkerOptions, WorkerProcess, open_worker
 
 if TYPE_CHECKING:
+    from tickwheel.adapters.handlers.registry import Handlers as Handlers
     from tickwheel.wiring.inspection import Inspection as Inspection
 
 __all__ = [
     "FullAudit",
     "Node",
     "SchemaStep",
+    "WorkerOptions",
+    "WorkerProcess",
     "after_restore",
     "audit_store",
     "configure_logs",
@@ -37,7 +41,9 @@ __all__ = [
     "open_any_store",
     "open_node",
     "open_store",
+    "open_worker",
     "pending_steps",
+    "registered_handlers",
     "shown_store",
     "sqlite_path",
     "start_with_unlimited_credits",

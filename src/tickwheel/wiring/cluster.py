@@ -21,6 +21,11 @@ from tickwheel.wiring.coordinators import open_coordinator
 WILDCARDS: Final = frozenset({"0.0.0.0", "::", ""})  # noqa: S104 - compared, not bound
 
 
+def advertised_host(settings: Settings) -> str:
+    """Where others are told that this process listens."""
+    return settings.advertise or (socket.gethostname() if settings.host in WILDCARDS else settings.host)
+
+
 class Cluster:
     """The cluster's side of one node. `join` it to the firing side if there is one, then `start`."""
 
@@ -48,8 +53,7 @@ class Cluster:
         """Let this node own shards and fire them through `scheduler`. Raises `ConfigError`."""
         coordinator = open_coordinator(self._settings, self._clock)
         self._close_coordinator = coordinator.aclose
-        host = self._settings.host
-        advertise = self._settings.advertise or (socket.gethostname() if host in WILDCARDS else host)
+        host, advertise = self._settings.host, advertised_host(self._settings)
         self.ownership = Ownership(
             store=self._store,
             coordinator=coordinator,

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 
 from tickwheel.adapters.handlers.executor import HandlerExecutor
 from tickwheel.adapters.handlers.loading import load_handlers
-from tickwheel.adapters.handlers.registry import Handlers
+from tickwheel.adapters.handlers.registry import Handlers, default_handlers
 from tickwheel.adapters.webhook.address import AddressPolicy, parse_networks
 from tickwheel.adapters.webhook.executor import WebhookExecutor
 from tickwheel.adapters.webhook.settings import WebhookSettings
@@ -45,6 +45,11 @@ def handlers_of(settings: Settings, clock: Clock, handlers: Handlers) -> BuildEx
 
 def serves(handlers: Handlers) -> Callable[[Target], bool]:
     return lambda target: target.type is not TargetType.HANDLER or target.name in handlers
+
+
+def registered_handlers() -> Handlers:
+    """Those that this program registered through `tickwheel.handler`."""
+    return default_handlers
 
 
 def handler_names(app: str) -> tuple[str, ...]:

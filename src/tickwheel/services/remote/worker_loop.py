@@ -16,6 +16,7 @@ enlists anew.
 
 import asyncio
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Final
 
 import msgspec
@@ -30,6 +31,7 @@ from tickwheel.ports.events import EventSink, SessionEnded, WorkerResized
 from tickwheel.ports.executor import Executor, Progress, Report
 from tickwheel.ports.remote_work import Assignment, Beat, Ended, SessionOver, Taken, WorkSource
 from tickwheel.ports.workers import RENEW_MS, WorkerNote
+from tickwheel.services.alarm import wait_at_most
 from tickwheel.services.heartbeats import RENEWALS_PER_LEASE, SAFETY_MARGIN_MS, stop_after_ms
 from tickwheel.services.remote.holding import Held, Holding
 from tickwheel.services.remote.room import Prefetch, Room
@@ -121,18 +123,11 @@ class WorkerLoop:
         await self._end_take()
         self._hand_back(self._holding.waiting())
         await asyncio.gather(*(executor.aclose(grace_ms) for executor in self._executors.values()))
-        await self._flush()
+        await wait_at_most(self._source.flushed(), FLUSH_MS, self._clock)
         for name in list(self._loops):
             await self._stop(name)
-        await self._source.leave()
-
-    async def _flush(self) -> None:
-        flushing = asyncio.ensure_future(self._source.flushed())
-        limit = asyncio.ensure_future(self._clock.sleep_ms(FLUSH_MS))
-        await asyncio.wait((flushing, limit), return_when=asyncio.FIRST_COMPLETED)
-        flushing.cancel()
-        limit.cancel()
-        await asyncio.gather(flushing, limit, return_exceptions=True)
+        with suppress(ConnectionError, StoreUnavailable):  # silence ends a session as well
+            await self._source.leave()
 
     async def kill(self) -> None:
         """Stop without a word, as a process that is killed does. For tests."""

@@ -1,0 +1,1 @@
+"""Workers inside programs of one's own."""

@@ -1,0 +1,237 @@
+"""A worker process from the settings: its source of work, its executors, its heart.
+
+By HTTP it needs a server and a token. With the store it is a session there, has a clock that follows the store's,
+takes hints from the queue, and listens on a peer port, so that the owners of shards notice at once when it dies.
+It is no member of the cluster and owns nothing.
+"""
+
+import asyncio
+import dataclasses
+from collections.abc import Awaitable, Callable, Sequence
+from importlib.metadata import version
+from typing import Final
+
+import msgspec
+import structlog
+
+from tickwheel.adapters.handlers.loading import load_handlers
+from tickwheel.adapters.handlers.registry import Handlers
+from tickwheel.adapters.peers import TcpPeers
+from tickwheel.adapters.pull import HttpSource
+from tickwheel.adapters.system import SystemClock, SystemRandomness
+from tickwheel.adapters.telemetry.fanout import Fanout
+from tickwheel.adapters.telemetry.logs import LogSink, configure_logs
+from tickwheel.config import Settings
+from tickwheel.domain.errors import ConfigError, FieldProblem
+from tickwheel.domain.job import TargetType
+from tickwheel.domain.latency_gradient import LatencyGradient
+from tickwheel.ports.clock import Clock
+from tickwheel.ports.events import EventSink
+from tickwheel.ports.remote_work import WorkSource
+from tickwheel.ports.workers import WorkerNote
+from tickwheel.services.ownership.node_note import process_name
+from tickwheel.services.remote.store_source import StoreSource
+from tickwheel.services.remote.worker_loop import BuildExecutor, WorkerLoop
+from tickwheel.services.store_clock import StoreClock, StoreClockWatch
+from tickwheel.services.supervision import supervise
+from tickwheel.wiring.cluster import advertised_host
+from tickwheel.wiring.executors import handlers_of, signing_keys_of, webhooks
+from tickwheel.wiring.node import node_name
+from tickwheel.wiring.queues import open_queue, queue_url
+from tickwheel.wiring.shared_store import is_shared, open_shared_store
+from tickwheel.wiring.stores import shown_store
+
+RANDOM_BYTES: Final = 8
+HANDLERS_PER_SERVER: Final = 500
+"""Names that one poll may carry."""
+
+
+class WorkerOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """What a worker is told besides the settings that it shares with servers. No server: it uses the store."""
+
+    servers: tuple[str, ...] = ()
+    token: str | None = None
+    name: str = ""
+    low: int = 10
+    high: int = 10
+    prefetch: int | None = None
+    webhooks: bool = False
+
+
+class WorkerProcess:
+    """One worker on the running event loop."""
+
+    def __init__(
+        self,
+        loop: WorkerLoop,
+        *,
+        name: str,
+        handlers: Sequence[str],
+        where: str,
+        closers: Sequence[Callable[[], Awaitable[object]]] = (),
+    ) -> None:
+        self.loop, self.name, self.handlers, self.where = loop, name, tuple(handlers), where
+        self._closers = closers
+
+    async def start(self) -> None:
+        """Enlist, and begin to take work. Raises what keeps it from that; then it is closed."""
+        try:
+            await self.loop.start()
+        except BaseException:
+            await self.aclose()
+            raise
+
+    async def stop(self, grace_ms: int) -> None:
+        """Take nothing more, let what runs end within that time, hand back the rest, leave."""
+        try:
+            await self.loop.drain(grace_ms)
+        finally:
+            await self.aclose()
+
+    async def aclose(self) -> None:
+        """Let go of everything. Again: nothing."""
+        closers, self._closers = self._closers, ()
+        for close in closers:
+            await close()
+
+
+async def open_worker(
+    settings: Settings, options: WorkerOptions, handlers: Handlers | None = None, *, with_logs: bool = True
+) -> WorkerProcess:
+    """Build it; takes no work yet. Raises `ConfigError` and `StoreUnavailable`.
+
+    `handlers` are those of the settings' app unless given. `with_logs`: set up the process's log.
+    """
+    chosen = _handlers(settings, options, handlers)
+    if with_logs:
+        configure_logs(log_format=settings.log_format, log_level=settings.log_level)
+    parts = _Parts(settings, options, chosen)
+    return await (parts.over_http() if options.servers else parts.with_store())
+
+
+def _handlers(settings: Settings, options: WorkerOptions, handlers: Handlers | None) -> Handlers:
+    if handlers is None and not settings.app:
+        if not options.webhooks:
+            message = "is missing: name the module with your handlers (--app app:app), or do webhooks (--webhooks)"
+            raise ConfigError([FieldProblem("app", message)])
+        return Handlers()
+    chosen = load_handlers(settings.app) if handlers is None else handlers
+    if len(chosen) > HANDLERS_PER_SERVER and options.servers:
+        message = f"registers {len(chosen)} handlers; a worker over HTTP serves {HANDLERS_PER_SERVER} at most"
+        raise ConfigError([FieldProblem("app", message)])
+    if not len(chosen) and not options.webhooks:
+        raise ConfigError([FieldProblem("handlers", 'are none; write @handler("name") before a function')])
+    return chosen
+
+
+class _Parts:
+    """What both kinds of workers are made of."""
+
+    def __init__(self, settings: Settings, options: WorkerOptions, handlers: Handlers) -> None:
+        self._settings, self._options, self._handlers = settings, options, handlers
+        self._name = options.name or node_name()
+        self._events: EventSink = Fanout([LogSink()])
+
+    async def over_http(self) -> WorkerProcess:
+        clock = SystemClock()
+        source = HttpSource(
+            self._options.servers,
+            token=self._options.token,
+            handlers=self._handlers.names,
+            webhooks=self._options.webhooks,
+            clock=clock,
+            events=self._events,
+        )
+        loop = self._loop(source, clock, self._note(via="http"))
+        return self._process(loop, ", ".join(self._options.servers), [source.aclose])
+
+    async def with_store(self) -> WorkerProcess:
+        if not is_shared(self._settings.store):
+            raise ConfigError([FieldProblem("store", _ONE_PROCESS)])
+        machine = SystemClock()
+        clock = StoreClock(machine=machine, wall_ms=machine.wall_ms)
+        store, warnings = await open_shared_store(self._settings, clock)
+        closers: list[Callable[[], Awaitable[object]]] = [store.aclose]
+        try:
+            for warning in warnings:
+                structlog.get_logger().warning("store.unsafe", warning=warning)
+            await clock.synchronise(store)
+            clock.refuse_when_off()
+            queue = open_queue(queue_url(self._settings), self._settings, clock)
+            closers.insert(0, queue.aclose)
+            process = process_name(self._name, SystemRandomness().random_bytes(RANDOM_BYTES))
+            peers = TcpPeers(host=self._settings.host, advertise=advertised_host(self._settings), clock=clock)
+            address = await peers.open(process, lambda: None)
+            closers.insert(0, peers.aclose)
+            watch = StoreClockWatch(clock=clock, store=store, events=self._events)
+            closers.insert(0, _watch_clock(clock, watch, self._events))
+            source = StoreSource(
+                store=store,
+                queue=queue,
+                clock=clock,
+                randomness=SystemRandomness(),
+                events=self._events,
+                process=process,
+                handlers=self._handlers.names,
+                webhooks=self._options.webhooks,
+                lease_ms=self._settings.lease_seconds * 1000,
+            )
+            loop = self._loop(source, clock, self._note(via="store", address=address))
+        except BaseException:
+            for close in closers:
+                await close()
+            raise
+        return self._process(loop, shown_store(self._settings), closers)
+
+    def _note(self, *, via: str, address: str = "") -> WorkerNote:
+        return WorkerNote(
+            name=self._name,
+            version=version("tickwheel"),
+            handlers=self._handlers.names,
+            webhooks=self._options.webhooks,
+            slots=self._options.high,
+            via=via,
+            address=address,
+        )
+
+    def _loop(self, source: WorkSource, clock: Clock, note: WorkerNote) -> WorkerLoop:
+        low, high = self._options.low, self._options.high
+        # Executors never get more than the slots at the same time.
+        settings = dataclasses.replace(self._settings, handler_slots=high, webhook_slots=high)
+        build: dict[TargetType, BuildExecutor] = {}
+        if len(self._handlers):
+            build[TargetType.HANDLER] = handlers_of(settings, clock, self._handlers)
+        if self._options.webhooks:
+            build[TargetType.HTTP_WEBHOOK] = webhooks(settings, clock, signing_keys_of(settings.webhook_secret))
+        return WorkerLoop(
+            source=source,
+            clock=clock,
+            events=self._events,
+            note=note,
+            build=build,
+            prefetch=self._options.prefetch,
+            gradient=LatencyGradient(low, high) if low < high else None,
+        )
+
+    def _process(
+        self, loop: WorkerLoop, where: str, closers: Sequence[Callable[[], Awaitable[object]]]
+    ) -> WorkerProcess:
+        return WorkerProcess(loop, name=self._name, handlers=self._handlers.names, where=where, closers=closers)
+
+
+def _watch_clock(clock: StoreClock, watch: StoreClockWatch, events: EventSink) -> Callable[[], Awaitable[object]]:
+    watching = asyncio.create_task(
+        supervise("store clock", watch.run, clock, events), name="tickwheel-store-clock"
+    )
+
+    async def close() -> None:
+        watching.cancel()
+        await asyncio.gather(watching, return_exceptions=True)
+
+    return close
+
+
+_ONE_PROCESS: Final = (
+    "a worker apart needs a store that processes share (postgresql://…); one on SQLite belongs to its server, "
+    "so take work from that server: --server http://127.0.0.1:8080"
+)
