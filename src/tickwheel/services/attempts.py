@@ -6,7 +6,7 @@ completions. The common end, a clean success, is handled by columns; only other 
 """
 
 from collections.abc import Callable, Sequence
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 import numpy as np
@@ -37,6 +37,10 @@ COPIED: Final = (
     "lost_count",
     "started_ms",
 )
+
+
+def _ignore(flags: npt.NDArray[np.integer[Any]], took_ms: Ints) -> None:
+    """Nobody wants to know."""
 
 
 class Sent(msgspec.Struct, frozen=True):
@@ -82,6 +86,8 @@ class Pool:
         self._completions, self._clock, self._randomness = completions, clock, randomness
         self._events, self._on_begun = events, on_begun
         self._on_free, self._on_ended = on_free, on_ended
+        self.on_took: Callable[[npt.NDArray[np.integer[Any]], Ints], None] = _ignore
+        """Told the flags of runs that have ended, and for how long each has held its slot."""
 
     def start(self, won: Won) -> None:
         """Begin these attempts now; their slots were reserved before."""
@@ -128,16 +134,16 @@ class Pool:
             self._on_free()
         return rows
 
+    def _hear(self, slot: int, note: ProgressNote) -> None:
+        if self.inflight.active[slot]:
+            self.said[slot] = note
+
     def abort(self, slots: Sequence[int]) -> None:
         """Ask the executor to stop these attempts; it reports them when they have ended."""
         self.inflight.rows["stopping"][np.asarray(slots, dtype=np.intp)] = 1
         self.executor.cancel(slots)
 
     def _works(self, slots: np.ndarray, rows: Rows, won: Won) -> list[Work]:
-    def _hear(self, slot: int, note: ProgressNote) -> None:
-        if self.inflight.active[slot]:
-            self.said[slot] = note
-
         works = []
         columns = zip(
             slots.tolist(),
@@ -190,14 +196,15 @@ class Pool:
                 continue
             if outcome.outcome_class is OutcomeClass.SUCCESS:
                 rows["http_status"][number] = outcome.http_status
+                if outcome.result is not None or outcome.result_dropped is not None:
+                    notes[number] = _result_note(outcome)
             else:
                 self._decide_one(rows, number, slots[number], outcome, now_ms, notes)
         works = [self.inflight.works[slot] for slot in slots]
         self._free(slots, attempts)
+        self.on_took(attempts["flags"], self._clock.monotonic_ms() - attempts["begun_mono_ms"])
         self._on_ended(works, Ended(rows, attempts["begun_mono_ms"], outcomes))
         # An attempt that was told to stop was cancelled in the store, or lost its lease and is the reaper's: that
-                if outcome.result is not None or outcome.result_dropped is not None:
-                    notes[number] = _result_note(outcome)
         # it did stop is no news to commit (a CANCELLED written for a lost lease would lose the run).
         stopped = (attempts["stopping"] != 0) & (rows["outcome"] == OutcomeClass.CANCELLED)
         if stopped.any():
@@ -247,10 +254,10 @@ class Pool:
             self.slots.release(int(lane), int(by_lane[lane]))
         for slot in slots:
             self._policies[slot] = None
-        self.inflight.release(slots)
         if self.said:
             for slot in slots:
                 self.said.pop(slot, None)
+        self.inflight.release(slots)
 
 
 def _result_note(outcome: Outcome) -> AttemptNote:

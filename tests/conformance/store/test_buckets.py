@@ -17,7 +17,8 @@ TENANT = "tenant with bit 14 set 5"
 
 async def buckets(arena: Arena) -> list[int]:
     rows = await arena.store.load_timers(0, FAR_MS, 100)
-    return ((rows["flags"] & FLAG_BUCKET_MASK) >> FLAG_BUCKET_SHIFT).tolist()
+    found: list[int] = ((rows["flags"] & FLAG_BUCKET_MASK) >> FLAG_BUCKET_SHIFT).tolist()
+    return found
 
 
 async def go_round(arena: Arena, owner: Owner, once: NewJob, often: NewJob) -> None:
