@@ -23,6 +23,7 @@ from tickwheel.ports.store import Store
 from tickwheel.services.attempts import Pool
 from tickwheel.services.claim_batch import ClaimBatch, release_slots
 from tickwheel.services.gates.host_gate import HostGate
+from tickwheel.services.gates.limit_gate import LimitGate
 from tickwheel.services.ownership.holdings import NOT_HELD, Holdings
 from tickwheel.services.ownership.unresolved import Unserved
 from tickwheel.services.parked import Parked
@@ -55,12 +56,13 @@ class ClaimPreparation:
         pools: Sequence[Pool],
         planner: Planner,
         elsewhere: Elsewhere,
+        limits: LimitGate,
         clock: Clock,
     ) -> None:
         self._store, self._holdings, self._ready = store, holdings, ready
         self._parked, self._unserved, self._gate = parked, unserved, gate
         self._pools, self._planner, self._clock = pools, planner, clock
-        self._elsewhere = elsewhere
+        self._elsewhere, self._limits = elsewhere, limits
         self._open: list[ClaimBatch | QueuedBatch] = []
         self._spilling: Rows = empty(TIMER)
         self._queued_first = False
@@ -76,6 +78,7 @@ class ClaimPreparation:
     def forget(self, shards: Sequence[int]) -> None:
         """These shards have left, or begin anew."""
         self._silent[list(shards)] = False
+        self._limits.forget(shards)
 
     def rows(self) -> Rows:
         """The timers of all batches that are not closed."""
@@ -117,6 +120,7 @@ class ClaimPreparation:
             if misrouted.any():
                 self._ready.push(batch.timers[misrouted])
                 batch.let_go(~misrouted)
+            self._keep_within_limits(batch)
         except BaseException:  # a cancellation as well
             self.close(batch)
             raise
@@ -244,3 +248,8 @@ class ClaimPreparation:
             self._unserved.note(unserved)
         else:  # who serves what was not read yet
             self._parked.park(unserved, UNKNOWN_PAUSE_MS)
+        self._keep_within_limits(batch)
+
+    def _keep_within_limits(self, batch: ClaimBatch | QueuedBatch) -> None:
+        if batch.claims["limited"].any():
+            batch.let_go(self._limits.admit(batch.timers, batch.claims, batch.works, batch.specs))

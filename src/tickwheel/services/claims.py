@@ -7,10 +7,10 @@ meanwhile (`claim_preparation`), and is claimed while the answers to the one bef
 waits neither is done, for a batch is the longer the later it is begun.
 
 What the verdicts mean here: WON starts; RESOLVED and SKIPPED are done with; IN_FLIGHT goes to the reaper's
-watch; BUFFERED is armed again; NOT_DUE (the store's clock is behind) and UNRESOLVED wait a little. DEPOSED says
-that the shard is another's: it is dropped with everything in memory about it, and nothing of it is resolved by
-that. A claim whose fate is unknown (the connection broke while committing) is claimed again; a row that then
-shows a token of that batch is ours and never started.
+watch; BUFFERED is armed again; LIMITED waits at the gate of its limits; NOT_DUE (the store's clock is behind) and
+UNRESOLVED wait a little. DEPOSED says that the shard is another's: it is dropped with everything in memory about
+it, and nothing of it is resolved by that. A claim whose fate is unknown (the connection broke while committing) is
+claimed again; a row that then shows a token of that batch is ours and never started.
 """
 
 import asyncio
@@ -31,6 +31,7 @@ from tickwheel.services.attempts import Pool, Sent
 from tickwheel.services.claim_batch import ClaimBatch
 from tickwheel.services.claim_preparation import ClaimPreparation
 from tickwheel.services.completion import Completions
+from tickwheel.services.gates.limit_gate import LimitGate
 from tickwheel.services.ownership.groups import Groups
 from tickwheel.services.ownership.holdings import NOT_HELD, Holdings
 from tickwheel.services.ownership.intake import OwnershipSide
@@ -68,6 +69,7 @@ class Claims:
         ready: ReadyRing,
         parked: Parked,
         preparation: ClaimPreparation,
+        limits: LimitGate,
         pools: Sequence[Pool],
         starter: Starter,
         elsewhere: Elsewhere,
@@ -80,6 +82,7 @@ class Claims:
     ) -> None:
         self._store, self._holdings, self._groups = store, holdings, groups
         self._ready, self._parked, self._preparation = ready, parked, preparation
+        self._limits = limits
         self._pools, self._starter, self._elsewhere = pools, starter, elsewhere
         self._completions, self._reaper = completions, reaper
         self._tokens, self._worker = Tokens(holdings), worker
@@ -235,6 +238,8 @@ class Claims:
             self._tell(answers, sent)
             self._arm_what_follows(batch, answers)
             self._put_off(batch, answers)
+            if batch.claims["limited"].any():
+                self._limits.answered(batch.timers, batch.claims, batch.works, batch.specs, answers)
             batch.started = won = self._won(batch, answers)
             if isinstance(batch, QueuedBatch):
                 self._elsewhere.publish(batch, answers["fence"], won)

@@ -34,7 +34,10 @@ LONGEST_PAUSE_MS: Final = 2_000
 
 
 class Completions:
-    """The queue of ends; `arm` gets the follow-up timers of retries, `is_crowded` tells whether much waits."""
+    """The queue of ends; `arm` gets the follow-up timers of retries, `is_crowded` tells whether much waits.
+
+    `on_committed` is told the ends that are in the store.
+    """
 
     def __init__(
         self,
@@ -45,11 +48,12 @@ class Completions:
         arm: Callable[[Rows], None],
         on_room: Callable[[], None],
         on_given_up: Callable[[Rows], None],
+        on_committed: Callable[[Rows], None] = lambda ends: None,
         is_crowded: Callable[[], bool] = lambda: False,
     ) -> None:
         self._ledger, self._clock, self._events = ledger, clock, events
         self._arm, self._on_room, self._on_given_up = arm, on_room, on_given_up
-        self._is_crowded = is_crowded
+        self._is_crowded, self._on_committed = is_crowded, on_committed
         self._under_way: Rows = empty(COMPLETION)
         self._rows: list[Rows] = []
         self._notes: dict[int, AttemptNote] = {}
@@ -118,6 +122,7 @@ class Completions:
             done = await self._complete(part, part_notes)
             self._settled += len(part)
             self._progress.set()
+            self._on_committed(part)
             if len(done.follow_ups):
                 self._arm(done.follow_ups)
             self._events.emit(

@@ -106,6 +106,8 @@ class Planner:
                     others = not queued and self._serves_elsewhere(spec.target)
                     (elsewhere if others else unserved).append(number)
                     continue
+                if spec.concurrency:
+                    claims["limited"][number] = 1
                 if spec.cron:
                     claims["overlap"][number] = OVERLAP_CODE[spec.overlap]
                 occurrence = bool(spec.cron) and gens[number] > 0

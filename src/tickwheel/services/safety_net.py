@@ -23,6 +23,7 @@ from tickwheel.ports.clock import Clock
 from tickwheel.ports.store import TimerStore
 from tickwheel.services.attempts import Pool
 from tickwheel.services.gates.host_gate import HostGate
+from tickwheel.services.gates.limit_gate import LimitGate
 from tickwheel.services.ownership.groups import Groups
 from tickwheel.services.ownership.unresolved import Unserved
 from tickwheel.services.parked import Parked
@@ -35,7 +36,7 @@ PAGE_TIMERS: Final = 5_000
 BUSY_TIMERS: Final = 1_000
 """With more than this waiting for slots, lateness is no sign of loss."""
 HELD_TIMERS: Final = 20_000
-"""With more than this waiting for their hosts, comparing would take longer than it is worth."""
+"""With more than this waiting for their hosts and limits, comparing would take longer than it is worth."""
 
 
 class SafetyNet:
@@ -48,6 +49,7 @@ class SafetyNet:
         ready: ReadyRing,
         parked: Parked,
         gate: HostGate,
+        limits: LimitGate,
         pools: Sequence[Pool],
         reaper: Reaper,
         groups: Groups,
@@ -59,6 +61,7 @@ class SafetyNet:
         on_due: Callable[[], None],
     ) -> None:
         self._store, self._ready, self._parked, self._pools = store, ready, parked, pools
+        self._limits = limits
         self._gate, self._reaper, self._groups, self._unserved = gate, reaper, groups, unserved
         self._shards, self._begin_ms, self._elsewhere = shards, from_ms, elsewhere
         self._clock, self._on_due = clock, on_due
@@ -76,7 +79,7 @@ class SafetyNet:
         self._at_ms = None
 
     def _may_look(self) -> bool:
-        quiet = len(self._ready) <= BUSY_TIMERS and self._gate.held_count <= HELD_TIMERS
+        quiet = len(self._ready) <= BUSY_TIMERS and self._gate.held_count + len(self._limits) <= HELD_TIMERS
         return quiet and self._groups.settled  # what is still to be loaded is not lost
 
     async def look(self) -> None:
@@ -106,6 +109,7 @@ class SafetyNet:
                 self._ready.rows(),
                 self._parked.rows(),
                 self._gate.rows(),
+                self._limits.rows(),
                 self._reaper.rows(),
                 self._elsewhere(),
                 *(pool.inflight.rows[pool.inflight.active] for pool in self._pools),

@@ -40,6 +40,7 @@ from tickwheel.services.claims import Claims
 from tickwheel.services.clock_watch import ClockWatch
 from tickwheel.services.completion import Completions
 from tickwheel.services.gates.host_gate import HostGate
+from tickwheel.services.gates.limit_gate import LimitGate
 from tickwheel.services.heartbeats import Heartbeats, stop_after_ms
 from tickwheel.services.loading import Loading
 from tickwheel.services.ownership.feed import Feed
@@ -126,6 +127,7 @@ class Scheduler:
             handler_rates=settings.handler_rates,
             share=self._share,
         )
+        self.limits = LimitGate(ready=self.ready, clock=clock, randomness=randomness, on_due=self._wake_claims)
         self._unserved = Unserved()
         self._ticker = Ticker(
             wheel=self.wheel, ready=self.ready, holdings=holdings, clock=clock, on_due=self._wake_claims
@@ -154,6 +156,7 @@ class Scheduler:
             arm=self.arm,
             on_room=self._wake_claims,
             on_given_up=self._watch_given_up,
+            on_committed=self.limits.committed,
             is_crowded=lambda: self._claims.much_waits,
         )
         self.pools = [
@@ -221,8 +224,10 @@ class Scheduler:
                 pools=self.pools,
                 planner=Planner(events, serves, clock.now_ms(), self.elsewhere.serves),
                 elsewhere=self.elsewhere,
+                limits=self.limits,
                 clock=clock,
             ),
+            limits=self.limits,
             pools=self.pools,
             starter=Starter(store=store, pools=self.pools, completions=self.completions, clock=clock),
             elsewhere=self.elsewhere,
@@ -240,7 +245,7 @@ class Scheduler:
         self._chain_check = ChainCheck(store=store, owner=self, clock=clock, events=events, is_leader=is_leader)
         self._unresolved = Unresolved(
             wheel_next_ms=self.wheel.next_due_ms,
-            crowds=(self.ready, self.gate, self.elsewhere.backlog),
+            crowds=(self.ready, self.gate, self.limits, self.elsewhere.backlog),
             places=(
                 self.parked.rows,
                 self._claims.rows,
@@ -256,6 +261,7 @@ class Scheduler:
             ready=self.ready,
             parked=self.parked,
             gate=self.gate,
+            limits=self.limits,
             pools=self.pools,
             reaper=self._reaper,
             groups=self._groups,
@@ -341,6 +347,7 @@ class Scheduler:
             *self.elsewhere.loops(),
             ("parked", partial(self.parked.run, self._wake_claims)),
             ("gates", partial(self.gate.run, self._wake_claims)),
+            ("limits", self.limits.run),
             ("sweeper", self._sweeper.run),
             ("chain check", self._chain_check.run),
             ("safety net", self._safety_net.run),
@@ -384,7 +391,7 @@ class Scheduler:
         return max(1, len(self.holdings.shards())) / SHARD_COUNT
 
     def _has_room(self) -> bool:
-        waiting = len(self.ready) + self.gate.held_count + len(self.elsewhere.backlog)
+        waiting = len(self.ready) + len(self.gate) + len(self.limits) + len(self.elsewhere.backlog)
         return len(self.wheel) + waiting < self._settings.armed_limit
 
     def _held_shards(self) -> Sequence[int] | None:
