@@ -12,6 +12,7 @@ from typing import Any, Final, TypeVar
 
 from tickwheel.adapters.memory.peers import MemoryNetwork, MemoryPeers
 from tickwheel.domain.errors import OutcomeUnknown
+from tickwheel.ports.buffer import Buffer
 from tickwheel.ports.events import Event, LoopFailed
 from tickwheel.ports.executor import Executor, Progress, Report
 from tickwheel.services.dead_letters import DeadLetters
@@ -38,6 +39,8 @@ SETTINGS: Final = SchedulerSettings(
     webhook_host_limit=SLOTS,
     handler_slots=4,
     feed_poll_ms=100,
+    near_ms=600,
+    buffer_ms=20_000,
 )
 CURRENT: ContextVar["Node | None"] = ContextVar("node", default=None)
 
@@ -69,6 +72,7 @@ class Node:
         targets: Targets,
         rng: random.Random,
         on_loop_failed: Callable[[str], None],
+        buffer: Buffer | None = None,
     ) -> None:
         self.name, self.tasks = name, list[asyncio.Task[Any]]()
         self._tasks_kept = TASKS_KEPT
@@ -94,6 +98,7 @@ class Node:
             settings=SETTINGS,
             shards=self.store,
             is_leader=lambda: False,
+            buffer=buffer,
         )
         self.ownership = Ownership(
             store=self.store,

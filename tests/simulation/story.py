@@ -18,6 +18,7 @@ from tickwheel.adapters.memory.peers import MemoryNetwork
 from tickwheel.domain.ids import job_id_text
 from tickwheel.domain.job import Job, JobState
 from tickwheel.domain.run import IN_FLIGHT, TERMINAL, RunState
+from tickwheel.ports.buffer import Buffer
 from tickwheel.testing.idle_loop import IdleLoop
 from tickwheel.testing.model import ModelDatabase, Weather
 from tickwheel.testing.model.rules import Rules
@@ -89,11 +90,16 @@ class Story:
             targets=self.targets,
             rng=self._node_rng,
             on_loop_failed=lambda text: self.rulebook.broken("crash", text),
+            buffer=self.buffer_of(name),
         )
         self.nodes.append(node)
         self.ever.append(node)
         node.start()
         return node
+
+    def buffer_of(self, name: str) -> Buffer | None:
+        """Where a process of that name keeps far timers."""
+        return None
 
     def weather_of(self, name: str) -> Weather:
         """What befalls the calls of nodes of that name."""

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tickwheel.domain.capacity import ARMED_BYTES, NODE_BYTES, Load, needs
+from tickwheel.domain.capacity import ARMED_BYTES, BUFFERED_BYTES, NODE_BYTES, Load, needs
 
 LOADS = st.builds(
     Load,
@@ -32,6 +32,14 @@ def test_an_hour_of_a_month_is_armed() -> None:
     assert needed.armed_bytes == 1_000_000 * ARMED_BYTES + NODE_BYTES
 
 
+def test_two_hours_of_the_mean_are_buffered_and_no_more_than_wait() -> None:
+    busy = needs(Load(jobs=100_000_000, peak_per_s=28_900, mean_per_s=5_787))
+    assert busy.buffered_timers == 7_200 * 5_787
+    assert busy.buffered_bytes == busy.buffered_timers * BUFFERED_BYTES
+    assert needs(Load(jobs=500, peak_per_s=10_000, mean_per_s=1_000)).buffered_timers == 500
+    assert needs(Load(jobs=360_000_000, peak_per_s=0, mean_per_s=0, horizon_days=30)).buffered_timers == 1_000_000
+
+
 @given(LOADS)
 def test_more_of_anything_never_needs_less(load: Load) -> None:
     before = needs(load)
@@ -44,4 +52,4 @@ def test_more_of_anything_never_needs_less(load: Load) -> None:
 @given(LOADS)
 def test_longer_payloads_cost_disk_and_log_only(load: Load) -> None:
     before, after = needs(load), needs(load._replace(payload_bytes=load.payload_bytes + 10_000))
-    assert before[:5] == after[:5]
+    assert before[:7] == after[:7]

@@ -113,10 +113,11 @@ def test_an_address_for_others_on_a_node_that_only_listens_on_loopback_is_refuse
 
 
 def test_wrong_schemes_are_refused_without_showing_the_rest() -> None:
-    found = refusal(store="mysql://root:s3cret@db/x", coordinator="redis://:s3cret@h")
+    found = refusal(store="mysql://root:s3cret@db/x", coordinator="redis://:s3cret@h", buffer="etcd://:s3cret@h")
     assert "not 'mysql'" in found["--store"]
     assert "postgresql:" in found["--store"]
     assert "not 'redis'" in found["--coordinator"]
+    assert "must start with redis:" in found["--buffer"]
     assert "s3cret" not in str(found)
     assert "s3cret" not in str(refusal(store="s3cret"))
 

@@ -23,6 +23,7 @@ EMBEDDED_SCHEMES: Final = ("sqlite", "memory")
 STORE_SCHEMES: Final = (*EMBEDDED_SCHEMES, *sorted(CLUSTER_SCHEMES, reverse=True))
 COORDINATOR_SCHEMES: Final = ("postgresql", "postgres", "etcd", "etcds", "consul", "consuls")
 QUEUE_SCHEMES: Final = ("memory", "postgresql", "postgres", "redis", "rediss", "redis+cluster", "rediss+cluster")
+REDIS_SCHEMES: Final = ("redis", "rediss", "redis+cluster", "rediss+cluster")
 LOG_FORMATS: Final = ("text", "json")
 LOG_LEVELS: Final = ("debug", "info", "warning", "error")
 _CLUSTER_NAME: Final = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}")
@@ -84,6 +85,7 @@ def _check_store(settings: Settings, wrong: Wrong) -> None:
         ("store", settings.store, STORE_SCHEMES),
         ("coordinator", settings.coordinator, COORDINATOR_SCHEMES),
         ("queue", settings.queue, QUEUE_SCHEMES),
+        ("buffer", settings.buffer, REDIS_SCHEMES),
     ):
         # Not more than the scheme is shown: the rest may hold a password.
         scheme = url.partition(":")[0]

@@ -65,6 +65,14 @@ class Settings:
         "",
         "Carries work to workers elsewhere: redis://…, rediss://… (TLS) or postgresql://… (default: the store's own).",
     )
+    buffer: str = _setting(
+        "",
+        "Keeps timers that are not near out of memory: redis://…, rediss://… or redis+cluster://… (default: off).",
+    )
+    buffer_hours: int = _setting(2, "How far ahead timers are kept in the buffer.", low=1, high=24)
+    buffer_near_seconds: int = _setting(
+        300, "With a buffer: how far ahead timers are held in memory.", low=10, high=3_600
+    )
     advertise: str = _setting(
         "", "Address by which other nodes reach this one (default: the one that it listens on)."
     )
@@ -123,7 +131,7 @@ class Settings:
 
 
 SECRET: Final = frozenset({"token", "webhook_secret"})
-WITH_PASSWORDS: Final = ("store", "coordinator", "queue", "store_reads")
+WITH_PASSWORDS: Final = ("store", "coordinator", "queue", "buffer", "store_reads")
 """Addresses that may hold a password."""
 TYPES: Final[dict[str, Any]] = get_type_hints(Settings)
 FIELDS: Final = {f.name: f for f in fields(Settings)}

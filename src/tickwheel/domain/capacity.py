@@ -25,6 +25,9 @@ PRIMARY_PER_S: Final = 25_000
 """Runs per second that one primary was seen to carry. It may carry more; beyond that nobody has measured."""
 PAYLOAD_BYTES: Final = 200
 ARMED_BYTES: Final = 38
+BUFFERED_BYTES: Final = 66
+"""Of Redis' memory for a timer in the buffer, in packs of about four: 43 in full ones, 143 alone (ADR 0023)."""
+BUFFER_S: Final = 7_200
 NODE_BYTES: Final = 100_000_000
 BUSY_SHARE: Final = 0.6
 """How busy cores may be at the peak, so that a burst, a takeover or a checkpoint finds room."""
@@ -51,6 +54,8 @@ class Needs(NamedTuple):
     processes: int
     armed_timers: int
     armed_bytes: int
+    buffered_timers: int  # where a buffer is used: in its two hours
+    buffered_bytes: int  # once; each replica of that Redis takes as much again
     waiting_bytes: int
     history_bytes: int
     log_bytes_per_s: int
@@ -61,6 +66,8 @@ def needs(load: Load) -> Needs:
     """What a cluster needs for that load."""
     more_bytes = max(0, load.payload_bytes - PAYLOAD_BYTES)
     armed = round(min(load.jobs, load.jobs * HOUR_S / (load.horizon_days * DAY_S) + load.peak_per_s))
+    due = load.jobs * BUFFER_S / (load.horizon_days * DAY_S)
+    buffered = round(min(load.jobs, max(due, load.mean_per_s * BUFFER_S)))
     processes = max(1, ceil(load.peak_per_s * (INGEST_US + FIRE_US) / 1e6 / BUSY_SHARE))
     kept = load.mean_per_s * DAY_S * load.retention_days
     log_bytes = LOG_BYTES + more_bytes
@@ -71,6 +78,8 @@ def needs(load: Load) -> Needs:
         processes=processes,
         armed_timers=armed,
         armed_bytes=armed * ARMED_BYTES + processes * NODE_BYTES,
+        buffered_timers=buffered,
+        buffered_bytes=buffered * BUFFERED_BYTES,
         waiting_bytes=load.jobs * waiting_bytes,
         history_bytes=round(kept * (waiting_bytes + HISTORY_BYTES)),
         log_bytes_per_s=round(load.peak_per_s * log_bytes),

@@ -73,6 +73,15 @@ class FaultyBuffer(MemoryBuffer):
         """A restart from an old copy on disk, or a replica that lagged far behind."""
         self.buckets = {bucket: dict(packs) for bucket, packs in self._copy.items()}
 
+    def hang(self) -> None:
+        """Every verb waits."""
+        self.hangs.clear()
+
+    def heal(self) -> None:
+        """It works again; what is lost stays lost."""
+        self.away = self.full = self.tears = False
+        self.hangs.set()
+
     def corrupt(self) -> None:
         """Flip a bit in each pack."""
         for packs in self.buckets.values():

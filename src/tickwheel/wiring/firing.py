@@ -8,10 +8,12 @@ from tickwheel.config import Settings
 from tickwheel.config.rates import handler_rates, host_rates
 from tickwheel.ports.clock import Clock
 from tickwheel.ports.events import EventSink
+from tickwheel.ports.queue import Queue
 from tickwheel.ports.shards import ShardStore
 from tickwheel.ports.store import Store
 from tickwheel.services.ownership.holdings import Holdings
 from tickwheel.services.scheduler import Scheduler, SchedulerSettings
+from tickwheel.wiring.buffers import open_buffer
 from tickwheel.wiring.executors import handlers_of, serves, signing_keys_of, webhooks
 
 
@@ -27,6 +29,7 @@ def build_scheduler(
     shards: ShardStore | None = None,
     is_leader: Callable[[], bool] = lambda: True,
     clock_behind_ms: Callable[[], int] = lambda: 0,
+    queue: Queue | None = None,
 ) -> Scheduler:
     """Starts nothing. Raises `ConfigError` for signing keys that are none."""
     signing_keys = signing_keys_of(settings.webhook_secret)
@@ -43,9 +46,13 @@ def build_scheduler(
         shards=shards,
         is_leader=is_leader,
         clock_behind_ms=clock_behind_ms,
+        queue=queue,
+        buffer=open_buffer(settings, clock),
         settings=SchedulerSettings(
             lease_ms=settings.lease_seconds * 1000,
             window_ms=settings.window_seconds * 1000,
+            near_ms=settings.buffer_near_seconds * 1000,
+            buffer_ms=settings.buffer_hours * 3_600_000,
             armed_limit=settings.armed_limit,
             webhook_slots=settings.webhook_slots,
             webhook_host_limit=settings.webhook_host_limit,

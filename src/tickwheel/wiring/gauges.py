@@ -40,6 +40,7 @@ def add_gauges(metrics: Metrics, scheduler: Scheduler, clock: Clock) -> None:
         return max(0, clock.now_ms() - min(heads)) / 1000 if heads else 0.0
 
     gauge("armed_timers", "Timers in the wheel.", lambda: len(scheduler.wheel))
+    gauge("buffered_timers", "Timers in the buffer outside the process.", lambda: scheduler.buffering.count)
     gauge("held_timers", "Due webhooks that wait for their host.", lambda: scheduler.gate.held_count)
     gauge("parked_timers", "Due timers that are tried again after a pause.", lambda: len(scheduler.parked))
     gauge("uncommitted_completions", "Ended attempts not committed yet.", lambda: scheduler.completions.pending)

@@ -14,6 +14,7 @@ def test_people_get_sizes_that_they_can_read() -> None:
     lines = dict(line.split("  ", 1) for line in shown.output.splitlines())
     assert lines["write-ahead log"].strip() == "67 MB per second at the peak"
     assert "GB" in lines["disk, waiting jobs"]
+    assert lines["buffer"].strip().startswith("2.38 GB of Redis for 36,000,000 timers")
 
 
 def test_programs_get_numbers() -> None:

@@ -4,7 +4,7 @@ from typing import Final
 
 import click
 
-from tickwheel.domain.capacity import BUSY_SHARE, PRIMARY_PER_S, Load, needs
+from tickwheel.domain.capacity import BUSY_SHARE, PRIMARY_PER_S, Load, Needs, needs
 from tickwheel.interfaces.cli.output import print_fields, print_json
 
 DEFAULT_PEAK_SHARE: Final = 4.0
@@ -64,6 +64,7 @@ def plan(
             ("Tickwheel", f"{needed.processes:,} processes of one core, {BUSY_SHARE:.0%} busy at the peak"),
             ("timers in memory", f"{needed.armed_timers:,} within the hour"),
             ("memory", f"{_sized(needed.armed_bytes)} over all processes"),
+            ("buffer", f"{_sized(needed.buffered_bytes)} of Redis for {_buffered(needed)}"),
             ("disk, waiting jobs", _sized(needed.waiting_bytes)),
             ("disk, history", f"{_sized(needed.history_bytes)} in {retention_days:g} days"),
             ("write-ahead log", f"{_sized(needed.log_bytes_per_s)} per second at the peak"),
@@ -76,6 +77,10 @@ def _primaries(count: int) -> str:
     if count == 1:
         return "1"
     return f"{count:,}, each with a cluster of its own: more than {PRIMARY_PER_S:,}/s on one was not measured yet"
+
+
+def _buffered(needed: Needs) -> str:
+    return f"{needed.buffered_timers:,} timers within two hours, if one is used"
 
 
 def _sized(count: float) -> str:

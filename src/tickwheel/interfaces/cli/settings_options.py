@@ -23,6 +23,7 @@ _METAVARS: Final = {
     "host_rate": "HOST=RATE",
     "queue_rate": "handler:NAME=RATE",
     "queue": "URL",
+    "buffer": "URL",
     "roles": "api,scheduler,worker",
     "store": "URL",
     "store_reads": "URL",
