@@ -27,7 +27,13 @@ from .servers.postgresql_binaries import NoPostgres
 from .servers.postgresql_databases import blank_database, shared_server, stop_shared_server
 from .servers.redis import NoRedis, stop_shared_redis
 
-FAULT_SUITES = {"postgresql_faults", "coordinator_faults", "test_chaos.py", "test_rolling_upgrade.py"}
+FAULT_SUITES = {
+    "postgresql_faults",
+    "coordinator_faults",
+    "redis_faults",
+    "test_chaos.py",
+    "test_rolling_upgrade.py",
+}
 """Folders and files of tests that break real servers for minutes: `make test-faults`."""
 # A busy machine makes any example slow: no deadline, and no complaint about how long examples take to make.
 _PATIENT = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])

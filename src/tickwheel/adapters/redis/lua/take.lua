@@ -1,8 +1,8 @@
 -- KEYS[1] stream. ARGV: ms until a delivery is visible again, rows wanted, bytes of a row, 1 when the first pack may
 -- be larger than what is wanted. Gives id, number of the delivery, pack; and so on.
 --
--- Neither the stream nor its group need be there: both vanish with a flush, and the stream comes back with the next
--- publication. All entries have one consumer: what tells deliveries apart is their number, which rises with each.
+-- Neither the stream nor its group need be there: both vanish with a flush, and come back with the next publication.
+-- All entries have one consumer: what tells deliveries apart is their number, which rises with each.
 local again, room, width, larger = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4] == '1'
 local found = {}
 
