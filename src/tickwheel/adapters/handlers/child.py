@@ -28,13 +28,17 @@ SAY_EVERY_MS: Final = 100
 class _Context(HandlerContext):
     """Tells the parent."""
 
-    __slots__ = ("_clock", "_line", "_said_ms")
+    __slots__ = ("_clock", "_deadline_ms", "_line", "_said_ms")
 
     def __init__(self, call: Call, line: "_Line", clock: SystemClock) -> None:
         super().__init__(call.work)
         self._deadline_ms = call.deadline_ms
         self._line, self._clock = line, clock
         self._said_ms = -SAY_EVERY_MS
+
+    @property
+    def deadline_ms(self) -> int | None:
+        return self._deadline_ms
 
     def _tell(self) -> None:
         now_ms = self._clock.monotonic_ms()

@@ -24,12 +24,11 @@ _HEARTBEAT: Final = Heartbeat()
 class HandlerContext:
     """What a handler knows of its run. `cancelled` turns true when the run was cancelled or lost its lease."""
 
-    __slots__ = ("_beat", "_deadline_ms", "_work", "cancelled")
+    __slots__ = ("_beat", "_work", "cancelled")
 
     def __init__(self, work: Work) -> None:
         self._work = work
         self._beat: ProgressNote | None = None
-        self._deadline_ms: int | None = None
         self.cancelled = False
 
     def __repr__(self) -> str:
@@ -94,7 +93,7 @@ class HandlerContext:
     @property
     def deadline_ms(self) -> int | None:
         """The same as UTC epoch milliseconds."""
-        return self._deadline_ms
+        return None
 
     def heartbeat(self, progress: float | None = None, note: str | None = None) -> Heartbeat:
         """Tell how far the work is: `progress` from 0 to 1 and a line of text, both shown on the run.

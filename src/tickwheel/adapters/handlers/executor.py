@@ -25,7 +25,7 @@ from tickwheel.adapters.handlers.outcomes import (
     outcome_of_return,
 )
 from tickwheel.adapters.handlers.processes import ChildProcesses
-from tickwheel.adapters.handlers.registry import Handlers, Registered, RunIn
+from tickwheel.adapters.handlers.registry import Handlers, Registered
 from tickwheel.adapters.handlers.threads import WorkerThreads
 from tickwheel.domain.outcome import OK, Outcome, OutcomeClass, ProgressNote
 from tickwheel.ports.clock import Clock
@@ -42,19 +42,17 @@ class Attempt(HandlerContext):
 
     def __init__(self, work: Work, handler: Registered | None, executor: "HandlerExecutor") -> None:
         self._work = self.work = work
-        self._beat, self._deadline_ms = None, None
         self.handler, self.executor = handler, executor
-        self.heard = True  # whatever was said last
+        self._beat: ProgressNote | None = None
         self.task: asyncio.Task[None] | None = None  # of a coroutine that has begun
         self.deadline_s = math.inf  # on the loop's clock
         self.cancelled = self.timed_out = self.begun = self.withdrawn = False
+        self.heard = True  # whatever was said last
 
     @property
     def deadline_ms(self) -> int | None:
         """Found out when it is asked for: most handlers never do."""
-        if self._deadline_ms is None and self.deadline_s < math.inf:
-            self._deadline_ms = self.executor.wall_ms(self.deadline_s)
-        return self._deadline_ms
+        return None if self.deadline_s == math.inf else self.executor.wall_ms(self.deadline_s)
 
     def _tell(self) -> None:
         """On whatever thread the handler runs."""
@@ -107,11 +105,11 @@ class HandlerExecutor:
                 self._end(attempt, UNSTARTED)
             elif registered is None:
                 self._end(attempt, _no_such_handler(work.target.name, self._handlers))
-            elif registered.run_in is RunIn.LOOP:
-                self._coroutines.submit(attempt)
-            elif registered.run_in is RunIn.PROCESS:
+            elif registered.in_process:
                 self._watch()
                 self._processes.submit(attempt)
+            elif registered.is_async:
+                self._coroutines.submit(attempt)
             else:
                 self._watch()
                 self._threads.submit(partial(self._call_plain, attempt, registered))
@@ -166,7 +164,8 @@ class HandlerExecutor:
         timeout_ms = attempt.work.target.timeout_ms
         if timeout_ms:
             attempt.deadline_s = self._loop.time() + timeout_ms / 1000
-            self._watch()
+            if not self._watching:
+                self._watch()
         try:
             arguments = attempt.handler.arguments(attempt.work.payload, attempt)
             coroutine: Coroutine[Any, Any, Any] = attempt.handler.function(*arguments)
@@ -185,8 +184,12 @@ class HandlerExecutor:
 
     def _begin_in_child(self, attempt: Attempt) -> Call | None:
         """What the process is to do; None: nothing any more."""
-        if attempt.handler is None or not self._begin(attempt):
+        if attempt.handler is None or attempt.withdrawn:
             return None
+        attempt.begun = True
+        timeout_ms = attempt.work.target.timeout_ms
+        if timeout_ms:
+            attempt.deadline_s = self._loop.time() + timeout_ms / 1000
         return Call.of(attempt.handler, attempt.work, attempt.deadline_ms)
 
     def _end_in_child(self, attempt: Attempt, outcome: Outcome) -> None:
@@ -197,17 +200,6 @@ class HandlerExecutor:
     def _say(self, attempt: Attempt, said: ProgressNote) -> None:
         attempt._beat = said
         self._pass_on(attempt)
-
-    def _begin(self, attempt: Attempt) -> bool:
-        """Outside of the loop too: an attempt begins, or was withdrawn; never both."""
-        with self._beginning:
-            if attempt.withdrawn:
-                return False
-            attempt.begun = True
-        timeout_ms = attempt.work.target.timeout_ms
-        if timeout_ms:
-            attempt.deadline_s = self._loop.time() + timeout_ms / 1000
-        return True
 
     def _watch(self) -> None:
         if not self._watching:
@@ -220,7 +212,7 @@ class HandlerExecutor:
             self._end(attempt, _interrupted(attempt))
         elif attempt.task is not None:
             attempt.task.cancel()
-        elif attempt.handler is not None and attempt.handler.run_in is RunIn.PROCESS:
+        elif attempt.handler is not None and attempt.handler.in_process:
             self._processes.kill(attempt)
 
     def _withdraw(self, attempt: Attempt) -> bool:
@@ -243,8 +235,13 @@ class HandlerExecutor:
 
     def _call_plain(self, attempt: Attempt, registered: Registered) -> Callable[[], None]:
         """On a thread: call the function; the result is delivered on the loop."""
-        if not self._begin(attempt):
-            return _nothing
+        with self._beginning:
+            if attempt.withdrawn:
+                return _nothing
+            attempt.begun = True
+        timeout_ms = attempt.work.target.timeout_ms
+        if timeout_ms:
+            attempt.deadline_s = self._loop.time() + timeout_ms / 1000
         try:
             value = registered.function(*registered.arguments(attempt.work.payload, attempt))
             outcome = OK if value is None else outcome_of_return(value)

@@ -2,58 +2,34 @@
 
 import inspect
 import sys
-from collections.abc import Callable
-from enum import Enum
-from typing import Any, Final, Literal, TypeVar
+from collections.abc import Callable, Sequence
+from typing import Any, Final, Literal, TypeAlias, TypeVar
 
 from tickwheel.adapters.handlers.context import HandlerContext
-from tickwheel.adapters.handlers.payloads import Decode, annotation_of, decode_anything, decoder_for
+from tickwheel.adapters.handlers.payloads import annotation_of, decode_anything, decoder_for
 
 Function = TypeVar("Function", bound=Callable[..., Any])
+Arguments: TypeAlias = Callable[[bytes, HandlerContext], tuple[Any, ...]]
 NAME_LIMIT_CHARS: Final = 200
 _POSITIONAL: Final = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-
-
-class RunIn(Enum):
-    """Where a handler is called."""
-
-    LOOP = "loop"
-    THREAD = "thread"
-    PROCESS = "process"
 
 
 class Registered:
     """A handler with the way to call it: which arguments (payload, ctx) it takes, and where it runs."""
 
-    __slots__ = ("argument_count", "decode", "function", "is_async", "name", "run_in", "takes_context_only")
+    __slots__ = ("argument_count", "arguments", "function", "in_process", "is_async", "name")
 
     def __init__(self, name: str, function: Callable[..., Any], run_in: str | None = None) -> None:
         self.name, self.function = name, function
         self.is_async = inspect.iscoroutinefunction(function)
-        self.run_in = _place(name, function, self.is_async, run_in)
+        self.in_process = _runs_apart(name, function, run_in)
         parameters = _parameters(name, function)
         self.argument_count = len(parameters)
-        self.decode: Decode = decode_anything
-        self.takes_context_only = False
-        if parameters:
-            try:
-                wanted = annotation_of(function, parameters[0])
-                if wanted is HandlerContext and self.argument_count == 1:
-                    self.takes_context_only = True
-                else:
-                    self.decode = decoder_for(wanted)
-            except ValueError as error:
-                raise ValueError(f"handler {name!r}: {error}") from None
-
-    def arguments(self, payload: bytes, ctx: HandlerContext) -> tuple[Any, ...]:
-        """What to call the function with. Raises `PayloadMisfit`."""
-        if self.argument_count == 0:
-            return ()
-        if self.takes_context_only:
-            return (ctx,)
-        untyped = self.decode is decode_anything
-        value = None if untyped and not payload else self.decode(payload)
-        return (value,) if self.argument_count == 1 else (value, ctx)
+        try:
+            self.arguments = _arguments(function, parameters)
+            """From payload and context to what the function is called with. Raises `PayloadMisfit`."""
+        except ValueError as error:
+            raise ValueError(f"handler {name!r}: {error}") from None
 
 
 class Handlers:
@@ -113,9 +89,27 @@ def module_of(function: Callable[..., Any]) -> str:
     return spec.name if spec is not None and not spec.name.endswith("__main__") else ""
 
 
-def _place(name: str, function: Callable[..., Any], is_async: bool, run_in: str | None) -> RunIn:
+def _arguments(function: Callable[..., Any], parameters: Sequence[inspect.Parameter]) -> Arguments:
+    """A function of its own for each shape: it is called for each run."""
+    if not parameters:
+        return lambda payload, ctx: ()
+    wanted = annotation_of(function, parameters[0])
+    alone = len(parameters) == 1
+    if alone and wanted is HandlerContext:
+        return lambda payload, ctx: (ctx,)
+    decode = decoder_for(wanted)
+    if decode is not decode_anything:
+        return (
+            (lambda payload, ctx: (decode(payload),)) if alone else (lambda payload, ctx: (decode(payload), ctx))
+        )
+    if alone:
+        return lambda payload, ctx: (decode(payload) if payload else None,)
+    return lambda payload, ctx: (decode(payload) if payload else None, ctx)
+
+
+def _runs_apart(name: str, function: Callable[..., Any], run_in: str | None) -> bool:
     if run_in is None:
-        return RunIn.LOOP if is_async else RunIn.THREAD
+        return False
     if run_in != "process":
         raise ValueError(f"handler {name!r}: run_in is 'process' or left out, not {run_in!r}")
     if "<" in function.__qualname__ or not module_of(function):
@@ -123,7 +117,7 @@ def _place(name: str, function: Callable[..., Any], is_async: bool, run_in: str 
             f"handler {name!r} can't run in a process apart: that process imports it by name, so it has to be a "
             "function of a module, neither of the program itself nor within another function"
         )
-    return RunIn.PROCESS
+    return True
 
 
 def _parameters(name: str, function: Callable[..., Any]) -> list[inspect.Parameter]:
