@@ -41,7 +41,7 @@ def opened(cluster: RedisCluster) -> RedisQueue:
 
 
 class Traffic:
-    """An owner that publishes hints until a worker has begun them, and a worker; both meet `ConnectionError` only."""
+    """An owner that publishes what no worker has begun, and a worker; both meet `ConnectionError` only."""
 
     def __init__(self, owner: RedisQueue, worker: RedisQueue) -> None:
         self.owner, self.worker = owner, worker
