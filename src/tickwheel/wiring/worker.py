@@ -17,7 +17,7 @@ import structlog
 from tickwheel.adapters.handlers.loading import load_handlers
 from tickwheel.adapters.handlers.registry import Handlers
 from tickwheel.adapters.peers import TcpPeers
-from tickwheel.adapters.pull import HttpSource
+from tickwheel.adapters.pull import HttpCalls, HttpSource
 from tickwheel.adapters.system import SystemClock, SystemRandomness
 from tickwheel.adapters.telemetry.fanout import Fanout
 from tickwheel.adapters.telemetry.logs import LogSink, configure_logs
@@ -135,8 +135,7 @@ class _Parts:
     async def over_http(self) -> WorkerProcess:
         clock = SystemClock()
         source = HttpSource(
-            self._options.servers,
-            token=self._options.token,
+            HttpCalls(self._options.servers, token=self._options.token),
             handlers=self._handlers.names,
             webhooks=self._options.webhooks,
             clock=clock,

@@ -4,8 +4,6 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Self
 
-from tests.services.world import Events, FakeExecutor
-
 from tickwheel.domain.ids import make_job_id
 from tickwheel.domain.job import Lane, Target, TargetType
 from tickwheel.domain.latency_gradient import LatencyGradient
@@ -15,6 +13,8 @@ from tickwheel.ports.remote_work import Assignment, Beat, Ended, Key, Room, Sess
 from tickwheel.ports.workers import WorkerNote
 from tickwheel.services.remote.worker_loop import WorkerLoop
 from tickwheel.testing.virtual_clock import VirtualClock
+
+from ..world import Events, FakeExecutor  # noqa: TID252 - tests have no absolute name
 
 LEASE_MS = 30_000
 SESSION_MS = 15_000

@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Sequence
 from importlib.metadata import version
 from io import BytesIO
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 from urllib.parse import urlsplit
 
 import msgspec
@@ -42,7 +42,23 @@ class Refused(TickwheelError):
     code = "request_refused"
 
 
-class Calls:
+class Calls(Protocol):
+    """What the protocol is spoken through."""
+
+    def look_elsewhere(self) -> None:
+        """Ask the next server first from now on."""
+        ...
+
+    async def post(self, path: str, body: Any, answer: type[T], *, wait_ms: int = 0) -> T:
+        """The decoded answer. Raises `ConnectionError`, `Unauthorized` and `Refused`."""
+        ...
+
+    async def aclose(self) -> None:
+        """Let go of connections."""
+        ...
+
+
+class HttpCalls:
     """Requests to the servers of a list, on the loop that first calls."""
 
     def __init__(self, servers: Sequence[str], *, token: str | None) -> None:

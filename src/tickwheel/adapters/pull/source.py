@@ -35,16 +35,14 @@ class HttpSource:
 
     def __init__(
         self,
-        servers: Sequence[str],
+        calls: Calls,
         *,
-        token: str | None,
         handlers: Sequence[str],
         webhooks: bool,
         clock: Clock,
         events: EventSink,
     ) -> None:
-        """Raises `ConfigError` for a server that is no address."""
-        self._calls, self._clock = Calls(servers, token=token), clock
+        self._calls, self._clock = calls, clock
         self._handlers, self._webhooks = list(handlers), webhooks
         self._worker_id = ""
         self._session_ms, self._lease_ms = SESSION_MS, 2 * SESSION_MS
