@@ -29,12 +29,14 @@ from tickwheel.config import Role, Settings
 from tickwheel.ports.clock import Clock
 from tickwheel.ports.events import EventSink
 from tickwheel.ports.owner import Owner
+from tickwheel.ports.queue import Queue
 from tickwheel.ports.store import Store
 from tickwheel.services.audit import StandingAudit
 from tickwheel.services.dead_letters import DeadLetters
 from tickwheel.services.ingest import every_shard
 from tickwheel.services.jobs import Jobs
 from tickwheel.services.ownership.holdings import Holdings
+from tickwheel.services.remote.desk import WorkerDesk
 from tickwheel.services.runs import Runs
 from tickwheel.services.scheduler import Scheduler
 from tickwheel.services.store_clock import StoreClock
@@ -43,6 +45,7 @@ from tickwheel.wiring.cluster import Cluster
 from tickwheel.wiring.firing import build_scheduler
 from tickwheel.wiring.gauges import add_audit_gauges, add_clock_gauges, add_cluster_gauges, add_gauges
 from tickwheel.wiring.nobody import Nobody
+from tickwheel.wiring.queues import open_queue, queue_url
 from tickwheel.wiring.shared_store import open_shared_store
 from tickwheel.wiring.stores import AuditedStore, open_store, store_url
 
@@ -67,6 +70,7 @@ class Node:
         worker: str,
         audit: StandingAudit,
         events: EventSink,
+        queue: Queue,
     ) -> None:
         self._audit, self._events = audit, events
         self._auditing: asyncio.Task[None] | None = None
@@ -78,6 +82,16 @@ class Node:
         self.jobs = Jobs(store, owner, clock, SystemRandomness(), held)
         self.runs = Runs(store=store, owner=owner, clock=clock)
         self.dead_letters = DeadLetters(store=store, owner=owner, clock=clock)
+        self._queue = queue
+        self.workers = WorkerDesk(
+            store=store,
+            queue=queue,
+            clock=clock,
+            randomness=SystemRandomness(),
+            events=events,
+            arm=owner.arm,
+            lease_length_ms=settings.lease_seconds * 1000,
+        )
 
     @property
     def serves_api(self) -> bool:
@@ -97,6 +111,8 @@ class Node:
         """Begin to fire."""
         if self.cluster is not None:
             await self.cluster.start()
+        if self.serves_api:
+            self.workers.start()
         if self.scheduler is not None:
             self.scheduler.start()
             auditing = supervise("audit", self._audit.run, self.clock, self._events)
@@ -106,6 +122,7 @@ class Node:
         """Hand everything over and let running work end, within the grace time."""
         grace_ms = self.settings.grace_seconds * 1000
         began_ms = self.clock.monotonic_ms()
+        self.workers.stop_polls()
         if self._auditing is not None:
             self._auditing.cancel()
             await asyncio.gather(self._auditing, return_exceptions=True)
@@ -118,9 +135,11 @@ class Node:
             await self.cluster.leave()
 
     async def aclose(self) -> None:
-        """Let go of the store, and of the coordinator if `drain` did not come to it."""
+        """Let go of the store and the queue, and of the coordinator if `drain` did not come to it."""
         if self.cluster is not None:
             await self.cluster.aclose()
+        await self.workers.close()
+        await self._queue.aclose()
         await self.store.aclose()
 
     async def stop(self) -> None:
@@ -180,6 +199,7 @@ class _Parts:
         """A node that holds all shards of its store."""
         store = await open_store(store_url(self._settings), clock, auto_migrate=self._settings.auto_migrate)
         try:
+            queue = open_queue(queue_url(self._settings), self._settings, clock)
             holdings = Holdings(await store.acquire(self._worker))
             scheduler = build_scheduler(
                 self._settings,
@@ -190,13 +210,14 @@ class _Parts:
                 holdings=holdings,
                 worker=self._worker,
                 clock_behind_ms=clock.behind_ms,
+                queue=queue,
             )
         except BaseException:
             await store.aclose()
             raise
         add_gauges(self._metrics, scheduler, clock)
         add_clock_gauges(self._metrics, clock)
-        return self._node(store, scheduler, None, clock)
+        return self._node(store, scheduler, None, clock, queue)
 
     async def in_cluster(self, clock: StoreClock) -> Node:
         """A node that shares its store with others."""
@@ -215,6 +236,7 @@ class _Parts:
                 events=self._events,
                 version=version("tickwheel"),
             )
+            queue = open_queue(queue_url(settings), settings, clock)
             scheduler = None
             if settings.has(Role.SCHEDULER):
                 scheduler = build_scheduler(
@@ -227,6 +249,7 @@ class _Parts:
                     worker=self._worker,
                     shards=store,
                     is_leader=cluster.is_leader,
+                    queue=queue,
                 )
                 cluster.join(scheduler)
                 add_gauges(self._metrics, scheduler, clock)
@@ -234,10 +257,15 @@ class _Parts:
             await store.aclose()
             raise
         add_cluster_gauges(self._metrics, cluster)
-        return self._node(store, scheduler, cluster, clock)
+        return self._node(store, scheduler, cluster, clock, queue)
 
     def _node(
-        self, store: AuditedStore, scheduler: Scheduler | None, cluster: Cluster | None, clock: Clock
+        self,
+        store: AuditedStore,
+        scheduler: Scheduler | None,
+        cluster: Cluster | None,
+        clock: Clock,
+        queue: Queue,
     ) -> Node:
         is_leader = cluster.is_leader if cluster is not None else lambda: True
         audit = StandingAudit(store=store, clock=clock, events=self._events, is_leader=is_leader)
@@ -255,4 +283,5 @@ class _Parts:
             worker=self._worker,
             audit=audit,
             events=self._events,
+            queue=queue,
         )

@@ -139,6 +139,7 @@ def _app(node: Node, mode: Mode) -> ASGIApp:
             tokens=node.settings.token,
             unfit=node.unfit_reason,
             serves_api=node.serves_api,
+            workers=node.workers,
         )
     )
     return Echo(app) if mode.with_echo else app

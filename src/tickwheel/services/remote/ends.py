@@ -16,6 +16,7 @@ from tickwheel.domain.columns import Bools, Rows
 from tickwheel.domain.errors import OutcomeUnknown
 from tickwheel.ports.clock import Clock
 from tickwheel.ports.events import AttemptsEnded, Event, EventSink
+from tickwheel.ports.executor import Work
 from tickwheel.ports.store import AttemptNote, Ledger
 from tickwheel.services.alarm import wait_at_most
 from tickwheel.services.completion import Completions
@@ -53,23 +54,23 @@ class Ends:
         """Commit for ever."""
         await self._completions.run()
 
-    async def commit(self, rows: Rows, notes: dict[int, AttemptNote]) -> Bools:
+    async def commit(self, rows: Rows, notes: dict[int, AttemptNote], works: list[Work | None]) -> Bools:
         """Which of these COMPLETION rows were applied, once it is known. Raises `OutcomeUnknown`."""
         if not len(rows):
             return np.zeros(0, dtype=np.bool_)
         one = _Waiting(len(rows))
         self._waiting.append(one)
-        self._completions.add(rows, notes, [None] * len(rows))
+        self._completions.add(rows, notes, works)
         await wait_at_most(one.settled.wait(), PATIENCE_MS, self._clock)
         if not one.settled.is_set():
             raise OutcomeUnknown("the ends are not committed yet; report them again")
         return one.applied
 
-    def add(self, rows: Rows, notes: dict[int, AttemptNote]) -> None:
+    def add(self, rows: Rows, notes: dict[int, AttemptNote], works: list[Work | None]) -> None:
         """Commit them without anybody waiting for it."""
         if len(rows):
             self._waiting.append(_Waiting(len(rows)))
-            self._completions.add(rows, notes, [None] * len(rows))
+            self._completions.add(rows, notes, works)
 
     async def flushed(self) -> None:
         """Wait until all that was added before is settled."""

@@ -10,7 +10,9 @@ from typing import Final, TypeAlias
 
 import msgspec
 
+from tickwheel.domain.columns import FLAG_LANE_MASK
 from tickwheel.domain.outcome import RetryPolicy
+from tickwheel.ports.executor import Work
 from tickwheel.ports.store import Run
 from tickwheel.services.remote.taking import Begun
 
@@ -30,18 +32,36 @@ class HeldRun(msgspec.Struct, gc=False):
     started_ms: int
     lease_ms: int
     policy: RetryPolicy | None = None
+    work: Work | None = None  # for whoever is told of the end
 
     @classmethod
     def of_begun(cls, begun: Begun, now_ms: int) -> "HeldRun":
         """Just begun."""
         counts = begun.fence, begun.attempt, begun.lost_count, begun.flags
-        return cls(*counts, now_ms, begun.lease_ms, begun.spec.retry)
+        return cls(*counts, now_ms, begun.lease_ms, begun.spec.retry, _work(begun))
 
     @classmethod
     def of_run(cls, run: Run) -> "HeldRun":
         """As the ledger knows it."""
         started_ms = run.started_ms or run.claimed_ms or 0
         return cls(run.fence, run.attempt, run.lost_count, int(run.lane), started_ms, run.lease_ms or 0)
+
+
+def _work(begun: Begun) -> Work:
+    return Work(
+        slot=-1,
+        job_id=begun.job_id,
+        scheduled_ms=begun.scheduled_ms,
+        fence=begun.fence,
+        attempt=begun.attempt,
+        max_attempts=begun.spec.retry.max_attempts,
+        lane=begun.flags & FLAG_LANE_MASK,
+        tenant_id=begun.definition.tenant_id,
+        target=begun.spec.target,
+        payload=b"",
+        idempotency_key=begun.definition.idempotency_key,
+        job_name=begun.definition.name,
+    )
 
 
 class HeldRuns:

@@ -19,6 +19,7 @@ from tickwheel.domain.columns import COMPLETION, RENEWAL, CompletionCause, Rows
 from tickwheel.domain.outcome import OK, Outcome, OutcomeClass, ProgressNote, RetryPolicy, decide
 from tickwheel.domain.run import IN_FLIGHT, RunState
 from tickwheel.ports.clock import Clock, Randomness
+from tickwheel.ports.executor import Work
 from tickwheel.ports.store import AttemptNote, Run, Store
 from tickwheel.services.plans import read_policy
 from tickwheel.services.remote.ends import Ends
@@ -144,8 +145,8 @@ class Reports:
     def hand_back(self, undelivered: Sequence[tuple[RunKey, HeldRun]], why: str) -> None:
         """These began for a worker that never got them: they use no attempt up (F4)."""
         outcome = Outcome(outcome_class=OutcomeClass.UNSTARTED, error=why)
-        rows, notes = self._completions([(RunEnd(key, held.fence, outcome), held) for key, held in undelivered])
-        self._ends.add(rows, notes)
+        ends = [(RunEnd(key, held.fence, outcome), held) for key, held in undelivered]
+        self._ends.add(*self._completions(ends))
 
     def fail_broken(self, broken: Sequence[tuple[bytes, int, int]]) -> None:
         """These began (job id, scheduled ms, token), and nobody can read what they are to do."""
@@ -174,7 +175,9 @@ class Reports:
         for (held, _), work in zip(missing, works, strict=True):
             held.policy = RetryPolicy() if work is None else read_policy(work.spec)
 
-    def _completions(self, ends: Sequence[tuple[RunEnd, HeldRun]]) -> tuple[Rows, dict[int, AttemptNote]]:
+    def _completions(
+        self, ends: Sequence[tuple[RunEnd, HeldRun]]
+    ) -> tuple[Rows, dict[int, AttemptNote], list[Work | None]]:
         now_ms = self._clock.now_ms()
         rows, notes = np.zeros(len(ends), dtype=COMPLETION), dict[int, AttemptNote]()
         rows["due_ms"], rows["retry_ms"], rows["finished_ms"] = -1, -1, now_ms  # which timer: the row knows
@@ -187,7 +190,7 @@ class Reports:
             note = self._decide(row, one.outcome, held, now_ms)
             if note is not None:
                 notes[number] = note
-        return rows, notes
+        return rows, notes, [held.work for _, held in ends]
 
     def _decide(self, row: np.void, outcome: Outcome, held: HeldRun, now_ms: int) -> AttemptNote | None:
         if outcome.outcome_class is OutcomeClass.SUCCESS:
