@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 
 from tickwheel.domain.aimd import Aimd
 from tickwheel.domain.breaker import Breaker, BreakerState, Cause
+from tickwheel.domain.columns import Ints
 from tickwheel.domain.lanes import LaneSlots
 from tickwheel.domain.rate import Gcra
 from tickwheel.services.gates.waiting import Waiting
@@ -108,17 +109,18 @@ class Host:
         self._turn_page(now_ms)
         self.ended_now += count
 
-    def learn_good(self, began_ms: Sequence[int], now_ms: int) -> Change | None:
+    def learn_good(self, began_ms: Ints, now_ms: int) -> Change | None:
         """These all ended well. Called before their places are given back."""
-        if self.used > self.limit and self.aimd.at_ceiling:
+        aimd, breaker = self.aimd, self.breaker
+        if aimd.at_ceiling and self.used > self.limit:
             # While it is given more than its limit it answers within the pace; times include the waiting in line.
-            self.aimd.tally(len(began_ms), now_ms)
+            aimd.tally(len(began_ms), now_ms)
         else:
-            cut_ms = self.aimd.cut_ms
-            self.aimd.observe(
-                [now_ms - began for began in began_ms if began > cut_ms], 0, full=self._is_full(), now_ms=now_ms
-            )
-        if any(began > self.breaker.since_ms for began in began_ms) and self.breaker.answered(now_ms):
+            took_ms = (now_ms - began_ms[began_ms > aimd.cut_ms]).tolist()
+            aimd.observe(took_ms, 0, full=self._is_full(), now_ms=now_ms)
+        if breaker.closed:
+            breaker.answered(now_ms)
+        elif (began_ms > breaker.since_ms).any() and breaker.answered(now_ms):
             return self._closed()
         return None
 

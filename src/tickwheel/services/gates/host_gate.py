@@ -96,28 +96,35 @@ class HostGate:
 
     def leave(self, works: Sequence[Work | None], ended: Ended | None = None) -> None:
         """These attempts have ended: their places go to what waits. `ended` tells how, where that is known."""
-        if ended is not None:
-            self._learn(works, ended)
-        self._leave(
-            (
-                (name, work.lane)
-                for work in works
-                if work is not None and (name := self._name_of(work.target)) is not None
-            ),
-            ended=1,
-        )
+        now_ms = self._clock.monotonic_ms()
+        evidence = None if ended is None else read_evidence(ended.rows)
+        for name, numbers in self._by_host(works).items():
+            host = self.hosts.known[name]
+            if ended is not None and host.waiting.kind == KIND_WEBHOOK:
+                self._learn(host, numbers, ended, evidence, now_ms)
+            for lane, count in Counter([work.lane for n in numbers if (work := works[n]) is not None]).items():
+                host.slots.release(lane, count)
+            host.note_ended(len(numbers), now_ms)
+            self._let_go(host, now_ms)
+            self.hosts.forget(host, now_ms)
 
     def give_back(self, timers: Rows, specs: Sequence[Spec | None], unstarted: Sequence[int]) -> None:
         """These rows of a batch were admitted and then not started."""
         lanes = (timers["flags"] & FLAG_LANE_MASK).tolist()
-        self._leave(
-            (
-                (name, lanes[number])
-                for number in unstarted
-                if (spec := specs[number]) is not None and (name := self._name_of(spec.target)) is not None
-            ),
-            ended=0,
+        places = Counter(
+            (name, lanes[number])
+            for number in unstarted
+            if (spec := specs[number]) is not None and (name := self._name_of(spec.target)) is not None
         )
+        now_ms = self._clock.monotonic_ms()
+        for (name, lane), count in places.items():
+            host = self.hosts.known[name]
+            host.slots.release(lane, count)
+            host.probing = False
+        for name in {name for name, _ in places}:
+            host = self.hosts.known[name]
+            self._let_go(host, now_ms)
+            self.hosts.forget(host, now_ms)
 
     def rows(self) -> Rows:
         """All that is held."""
@@ -178,24 +185,29 @@ class HostGate:
         host.waiting.push(timers, deadlines)
         self._plan_look(host)
 
-    def _learn(self, works: Sequence[Work | None], ended: Ended) -> None:
-        now_ms = self._clock.monotonic_ms()
+    def _by_host(self, works: Sequence[Work | None]) -> dict[str, list[int]]:
         by_host: dict[str, list[int]] = {}
+        target, numbers = None, list[int]()  # of the work before: jobs of one spec have their target in common
         for number, work in enumerate(works):
-            if work is not None and work.target.type is TargetType.HTTP_WEBHOOK:
-                by_host.setdefault(host_of(work.target.endpoint), []).append(number)
-        began, evidence = ended.began_mono_ms.tolist(), read_evidence(ended.rows)
-        for name, numbers in by_host.items():
-            host = self.hosts.known.get(name)
-            if host is None:
+            if work is None:
                 continue
-            if evidence is None or evidence.good[numbers].all():
-                change = host.learn_good([began[n] for n in numbers], now_ms)
-            else:
-                ends = _ends_of(numbers, began, evidence, ended)
-                change = host.learn(ends, now_ms, self._randomness.fraction())
-            if change is not None:
-                self._tell(host, change, now_ms)
+            if work.target is not target:
+                target = work.target
+                name = self._name_of(target)
+                numbers = [] if name is None else by_host.setdefault(name, [])
+            numbers.append(number)
+        return by_host
+
+    def _learn(
+        self, host: Host, numbers: Sequence[int], ended: Ended, evidence: Evidence | None, now_ms: int
+    ) -> None:
+        if evidence is None or evidence.good[numbers].all():
+            change = host.learn_good(ended.began_mono_ms[numbers], now_ms)
+        else:
+            ends = _ends_of(numbers, evidence, ended)
+            change = host.learn(ends, now_ms, self._randomness.fraction())
+        if change is not None:
+            self._tell(host, change, now_ms)
 
     def _tell(self, host: Host, change: Change, now_ms: int) -> None:
         breaker, name, waiting = host.breaker, shown(host.name), len(host.waiting)
@@ -209,21 +221,6 @@ class HostGate:
         else:
             open_ms = now_ms - breaker.opened_ms
             self._events.emit(HostClosed(host=name, open_ms=open_ms, waiting_count=waiting))
-
-    def _leave(self, places: Iterable[tuple[str, int]], *, ended: int) -> None:
-        touched = set[Host]()
-        now_ms = self._clock.monotonic_ms()
-        for (name, lane), count in Counter(places).items():
-            host = self.hosts.known[name]
-            host.slots.release(lane, count)
-            if ended:
-                host.note_ended(count, now_ms)
-            else:
-                host.probing = False
-            touched.add(host)
-        for host in touched:
-            self._let_go(host, now_ms)
-            self.hosts.forget(host, now_ms)
 
     def _let_go(self, host: Host, now_ms: int) -> bool:
         """Put as many of the waiting runs back into the ready ring as there are places for them."""
@@ -274,7 +271,7 @@ class HostGate:
             self._alarm.ring()
 
 
-def _ends_of(numbers: Sequence[int], began: Sequence[int], evidence: Evidence, ended: Ended) -> Ends:
+def _ends_of(numbers: Sequence[int], evidence: Evidence, ended: Ended) -> Ends:
     """Those of one host."""
     retry_after = [
         outcome.retry_after_ms
@@ -282,7 +279,7 @@ def _ends_of(numbers: Sequence[int], began: Sequence[int], evidence: Evidence, e
         if (outcome := ended.outcomes[n]).retry_after_ms and evidence.pushed[n]
     ]
     return Ends(
-        [began[n] for n in numbers],
+        ended.began_mono_ms[numbers].tolist(),
         evidence.good[numbers].tolist(),
         evidence.answered[numbers].tolist(),
         evidence.failed[numbers].tolist(),
