@@ -2,7 +2,7 @@
 
 import pytest
 
-from tickwheel.domain.outcome import Outcome, OutcomeClass
+from tickwheel.domain.outcome import Outcome, OutcomeClass, ProgressNote
 from tickwheel.domain.requests.instants import format_instant, parse_instant
 from tickwheel.testing.virtual_clock import START_MS
 
@@ -30,7 +30,9 @@ async def test_a_run_tells_when_it_passed_each_station(world: HttpWorld) -> None
     assert parse_instant(run["timeline"]["finished"]) >= START_MS + 2_000
     assert (run["status"], run["scheduled_at"], run["attempt"]) == ("SUCCEEDED", due, 1)
     whole = (await world.client.get(f"/v1/runs/{run['run_id']}")).json
-    assert {name: value for name, value in whole.items() if name != "attempts"} == run
+    told_of_one = {"attempts", "progress", "note", "result", "result_dropped"}
+    assert {name: value for name, value in whole.items() if name not in told_of_one} == run
+    assert told_of_one <= whole.keys()
     assert [attempt["outcome"] for attempt in whole["attempts"]] == ["success"]
     await world.close()
 
@@ -186,4 +188,37 @@ async def test_a_deleted_dead_letter_leaves_its_run_failed(world: HttpWorld) -> 
     assert (await world.client.request("DELETE", f"/v1/dlq/{run_id}")).code == "not_found"
     assert (await world.client.get("/v1/dlq")).json["dead_letters"] == []
     assert (await world.client.get(f"/v1/runs/{run_id}")).json["status"] == "FAILED"
+    await world.close()
+
+
+async def test_a_run_shows_what_its_attempt_says_and_what_it_returned(world: HttpWorld) -> None:
+    world.behave = lambda work: None
+    job_id = (await world.create(schedule_type="INSTANT"))["job_id"]
+    await world.clock.advance(50)
+    [(executor, slot)] = [(executor, slot) for executor in world.executors for slot in executor.open]
+    executor.say(slot, ProgressNote(0.4, "two of five"))
+    await world.clock.advance(1_000)
+    [run] = (await world.client.get(f"/v1/jobs/{job_id}/runs")).json["runs"]
+    assert "progress" not in run
+    assert "result" not in run
+    whole = (await world.client.get(f"/v1/runs/{run['run_id']}")).json
+    assert (whole["status"], whole["progress"], whole["note"]) == ("RUNNING", 0.4, "two of five")
+    job = (await world.get(job_id)).json
+    assert (job["current_progress"], job["current_note"]) == (0.4, "two of five")
+    executor.finish(slot, Outcome(outcome_class=OutcomeClass.SUCCESS, result=b'{"sum":[3,"\\u0000"]}'))
+    await world.clock.advance(1_000)
+    whole = (await world.client.get(f"/v1/runs/{run['run_id']}")).json
+    assert (whole["status"], whole["progress"], whole["note"]) == ("SUCCEEDED", None, None)
+    assert (whole["result"], whole["result_dropped"]) == ({"sum": [3, "\0"]}, None)
+    await world.close()
+
+
+async def test_a_run_tells_why_its_result_was_not_kept(world: HttpWorld) -> None:
+    reason = "it has 70,000 bytes as JSON; at most 65,536 are kept"
+    world.behave = lambda work: Outcome(outcome_class=OutcomeClass.SUCCESS, result_dropped=reason)
+    job_id = (await world.create(schedule_type="INSTANT"))["job_id"]
+    await world.clock.advance(1_000)
+    [run] = (await world.client.get(f"/v1/jobs/{job_id}/runs")).json["runs"]
+    whole = (await world.client.get(f"/v1/runs/{run['run_id']}")).json
+    assert (whole["status"], whole["result"], whole["result_dropped"]) == ("SUCCEEDED", None, reason)
     await world.close()

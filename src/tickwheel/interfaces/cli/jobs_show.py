@@ -23,6 +23,8 @@ def show_job(job: Job) -> None:
             ("next run", exact(job.next_run_time_iso)),
             ("last run", None if job.last_run is None else f"{job.last_run.status}  {job.last_run.run_id}"),
             ("attempt", job.current_attempt or None),
+            ("progress", None if job.current_progress is None else f"{job.current_progress:.0%}"),
+            ("note", job.current_note),
             ("worker", job.current_lease_worker_id),
             ("token", job.fencing_token),
             ("heartbeat", exact(job.last_heartbeat_at)),

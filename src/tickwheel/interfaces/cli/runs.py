@@ -1,6 +1,7 @@
 """`tickwheel runs`: one run, its attempts and its end."""
 
 import click
+import msgspec
 
 from tickwheel.interfaces.cli.api import Api, server_options
 from tickwheel.interfaces.cli.instants import exact, short
@@ -46,6 +47,8 @@ def show_run(run: Run) -> None:
             ("attempt", run.attempt),
             ("retry at", exact(run.retry_at)),
             ("skipped", run.skip_reason),
+            ("progress", None if run.progress is None else f"{run.progress:.0%}"),
+            ("note", run.note),
             ("HTTP status", run.http_status),
             ("error", run.error),
             ("worker", run.worker_id),
@@ -55,6 +58,8 @@ def show_run(run: Run) -> None:
             ("dispatched", exact(at.dispatched)),
             ("started", exact(at.started)),
             ("finished", exact(at.finished)),
+            ("result", None if run.result is None else msgspec.json.encode(run.result).decode()),
+            ("no result", run.result_dropped),
         ]
     )
     if run.attempts:

@@ -136,6 +136,8 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     overdue_seconds: int | None
     last_run: RunBrief | None
     current_attempt: int
+    current_progress: float | None = None
+    current_note: str | None = None
     current_lease_worker_id: str | None
     last_heartbeat_at: datetime | None
     fencing_token: int | None
@@ -167,7 +169,11 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Run(msgspec.Struct, frozen=True, kw_only=True):
-    """One occurrence of a job. `attempts` is filled by reading one run, not in lists."""
+    """One occurrence of a job. What follows `timeline` is filled by reading one run, not in lists.
+
+    `progress` (0 to 1) and `note` are what the attempt in flight says of itself. `result` is what the handler
+    returned; `result_dropped` says why that was not kept.
+    """
 
     run_id: str
     job_id: str
@@ -184,6 +190,10 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     http_status: int | None
     error: str | None
     timeline: Timeline
+    progress: float | None = None
+    note: str | None = None
+    result: Any = None
+    result_dropped: str | None = None
     attempts: tuple[Attempt, ...] = ()
 
     @property

@@ -34,6 +34,8 @@ class JobBody(msgspec.Struct):
     last_heartbeat_at: str | None
     current_lease_worker_id: str | None
     current_attempt: int
+    current_progress: float | None
+    current_note: str | None
     fencing_token: int | None
     job_name: str | None
     schedule_type: str
@@ -80,6 +82,8 @@ def job_body(view: JobView, now_ms: int) -> JobBody:
         last_heartbeat_at=iso(shown.beat_ms) if shown else None,
         current_lease_worker_id=shown.worker if shown else None,
         current_attempt=shown.attempt if shown else 0,
+        current_progress=shown.progress if shown else None,
+        current_note=shown.note if shown else None,
         fencing_token=(shown.fence or None) if shown else None,
         job_name=asked.get("job_name"),
         schedule_type=asked["schedule_type"],

@@ -1,5 +1,7 @@
 """What readers see of runs, their attempts and dead letters."""
 
+from typing import Any
+
 import msgspec
 
 from tickwheel.domain.ids import job_id_text, run_id_text
@@ -42,7 +44,11 @@ class Timeline(msgspec.Struct):
 
 
 class RunBody(msgspec.Struct):
-    """A run; lists leave the attempts out."""
+    """A run; lists leave out the attempts, progress and result.
+
+    `progress` (0 to 1) and `note` are what the attempt in flight says of itself. `result` is what a handler
+    returned, null if nothing; `result_dropped` says why it was not kept (over 64 KiB, or no JSON).
+    """
 
     run_id: str
     job_id: str
@@ -59,6 +65,10 @@ class RunBody(msgspec.Struct):
     http_status: int | None
     error: str | None
     timeline: Timeline
+    progress: float | msgspec.UnsetType | None = msgspec.UNSET
+    note: str | msgspec.UnsetType | None = msgspec.UNSET
+    result: Any | msgspec.UnsetType = msgspec.UNSET
+    result_dropped: str | msgspec.UnsetType | None = msgspec.UNSET
     attempts: list[AttemptBody] | msgspec.UnsetType = msgspec.UNSET
 
 
@@ -85,8 +95,8 @@ def run_brief(run: Run | None) -> RunBrief | None:
 
 
 def run_body(run: Run, *, with_attempts: bool = False) -> RunBody:
-    """A run, with every attempt that is recorded if wanted."""
-    return RunBody(
+    """A run, with every attempt that is recorded if wanted, its progress and its result."""
+    body = RunBody(
         run_id=run_id_text(run.job_id, run.scheduled_ms),
         job_id=job_id_text(run.job_id),
         tenant_id=run.tenant_id,
@@ -102,8 +112,13 @@ def run_body(run: Run, *, with_attempts: bool = False) -> RunBody:
         http_status=run.http_status or None,
         error=run.error,
         timeline=_timeline(run),
-        attempts=[_attempt_body(a) for a in run.attempts] if with_attempts else msgspec.UNSET,
     )
+    if with_attempts:
+        body.progress, body.note = run.progress, run.note
+        body.result = None if run.result is None else msgspec.Raw(run.result.encode())
+        body.result_dropped = run.result_dropped
+        body.attempts = [_attempt_body(a) for a in run.attempts]
+    return body
 
 
 def dead_letter_body(letter: DeadLetter) -> DeadLetterBody:

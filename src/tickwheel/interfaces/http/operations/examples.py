@@ -72,6 +72,8 @@ JOB: Final[Json] = {
     "last_heartbeat_at": "2025-11-29T16:45:10.000Z",
     "current_lease_worker_id": "node-a-4711-5f0e2c1a",
     "current_attempt": 1,
+    "current_progress": None,
+    "current_note": None,
     "fencing_token": 4294967400,
     "job_name": None,
     "schedule_type": "DELAYED",
@@ -151,6 +153,10 @@ FAILED_RUN: Final[Json] = {
     "http_status": 503,
     "error": "HTTP 503",
     "timeline": {**TIMELINE, "finished": "2025-11-29T16:45:00.089Z"},
+    "progress": None,
+    "note": None,
+    "result": None,
+    "result_dropped": None,
     "attempts": [ATTEMPT],
 }
 DEAD_LETTER: Final[Json] = {
