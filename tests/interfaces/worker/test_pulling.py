@@ -36,7 +36,7 @@ async def test_a_run_is_executed_and_its_result_kept() -> None:
         run = await world.stored(run_id)
         assert (run.state, json.loads(run.result or ""), run.attempt) == (RunState.SUCCEEDED, {"n": 1}, 1)
         [call] = worker.executor.calls
-        assert (call.work.payload, call.work.run_id) == (b'{"to":"ada"}', run_id)
+        assert (json.loads(call.work.payload), call.work.run_id) == ({"to": "ada"}, run_id)
 
 
 @pytest.mark.parametrize(
@@ -47,6 +47,7 @@ async def test_a_run_is_executed_and_its_result_kept() -> None:
         (Outcome(outcome_class=OutcomeClass.RETRYABLE, error="x", retry_after_ms=9_000), RunState.SCHEDULED),
         (Outcome(outcome_class=OutcomeClass.TIMEOUT, error="slow"), RunState.SCHEDULED),
         (Outcome(outcome_class=OutcomeClass.SNOOZE, retry_after_ms=9_000), RunState.SCHEDULED),
+        (Outcome(outcome_class=OutcomeClass.LOST, error="killed by SIGKILL"), RunState.SCHEDULED),
         (Outcome(outcome_class=OutcomeClass.CANCELLED, error="no use"), RunState.CANCELLED),
     ],
 )
@@ -56,6 +57,16 @@ async def test_every_end_arrives(outcome: Outcome, state: RunState) -> None:
         run_id = await world.create(retry_policy={"max_retries": 3, "initial_interval_sec": 60})
         await world.clock.advance(300)
         assert (await world.stored(run_id)).state is state
+
+
+async def test_a_run_that_kills_who_makes_it_is_quarantined_with_the_cause() -> None:
+    async with pullers() as (world, [worker]):
+        worker.behave = lambda work: Outcome(outcome_class=OutcomeClass.LOST, error="killed by SIGKILL")
+        run_id = await world.create(retry_policy={"max_retries": 9})
+        await world.clock.advance(10_000)
+        run = await world.stored(run_id)
+        assert (run.state, run.attempt, run.lost_count) == (RunState.FAILED, 3, 3)
+        assert run.error == "killed by SIGKILL"
 
 
 async def test_a_failed_run_comes_again() -> None:

@@ -120,6 +120,14 @@ class HandlerExecutor:
             if attempt is not None:
                 self._interrupt(attempt)
 
+    def withdraw(self, slots: Sequence[int]) -> Sequence[int]:
+        """Take back those of these attempts that have not begun; they are reported UNSTARTED."""
+        found = [self._attempts[slot] for slot in slots if slot in self._attempts]
+        withdrawn = [attempt for attempt in found if self._withdraw(attempt)]
+        for attempt in withdrawn:
+            self._end(attempt, NOT_BEGUN)
+        return [attempt.work.slot for attempt in withdrawn]
+
     async def aclose(self, grace_ms: int) -> None:
         self._closing = True
         self._threads.withdraw()
@@ -271,6 +279,9 @@ class HandlerExecutor:
     def _wake(self, deliver: Callable[[], None]) -> None:
         if not self._loop.is_closed():
             self._loop.call_soon_threadsafe(deliver)
+
+
+NOT_BEGUN: Final = Outcome(outcome_class=OutcomeClass.UNSTARTED, error="handed back: it did not begin here")
 
 
 def _nothing() -> None:

@@ -157,5 +157,7 @@ def _kind(outcome: Outcome) -> dict[str, Any]:
             return {"retryable": False}
         case OutcomeClass.TIMEOUT:
             return {"timed_out": True}
+        case OutcomeClass.LOST:
+            return {"lost": True}
         case _:
             return {} if after_s is None else {"retry_after_seconds": after_s}

@@ -166,7 +166,11 @@ class CompleteRequest(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
 
 class FailedRun(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """An attempt that did not succeed. At most one of `snooze_seconds`, `unstarted`, `cancelled`, `timed_out`."""
+    """An attempt that did not succeed.
+
+    At most one of `snooze_seconds`, `unstarted`, `cancelled`, `timed_out`, `lost`.
+    `lost`: the process that made it died, and what it did is not known; three times in a row quarantine the run.
+    """
 
     run_id: _RunId
     fencing_token: _Token
@@ -177,6 +181,7 @@ class FailedRun(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     unstarted: bool = False
     cancelled: bool = False
     timed_out: bool = False
+    lost: bool = False
     http_status: _Status | None = None
 
 

@@ -37,7 +37,7 @@ from tickwheel.services.remote.taking import Begun
 
 NOWHERE: Final[RunKey] = (bytes(16), 0)
 """What an id that is none stands for: no run has it."""
-_EITHER: Final = ("snooze_seconds", "unstarted", "cancelled", "timed_out")
+_EITHER: Final = ("snooze_seconds", "unstarted", "cancelled", "timed_out", "lost")
 
 B = TypeVar("B", CompletedRun, FailedRun)
 
@@ -171,6 +171,8 @@ def _outcome(body: FailedRun) -> Outcome:
     elif body.snooze_seconds is not None:
         kind, wait_ms = OutcomeClass.SNOOZE, int(body.snooze_seconds * 1000)
         default = f"snoozed for {body.snooze_seconds:g} s"
+    elif body.lost:
+        kind, default = OutcomeClass.LOST, "the process that made the attempt is gone"
     elif body.timed_out:
         kind, default = OutcomeClass.TIMEOUT, "timed out"
     return Outcome(
