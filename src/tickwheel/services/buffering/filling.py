@@ -89,7 +89,7 @@ class Filling:
         page = await self._store.load_timers(from_ms, until_ms, PAGE_TIMERS, *held)
         read_until_ms = int(page["due_ms"][-1]) + 1 if len(page) else until_ms
         same = shards[far.turns[shards] == turns]  # the others left meanwhile, or begin anew
-        beyond = self._groups.beyond(page)
-        far.put_read(beyond, same)
+        # Also what `hi` has passed meanwhile: that minute counts as filled, and is moved later.
+        far.put_read(page, same)
         far.filled_ms[same] = read_until_ms
         await far.flush()
