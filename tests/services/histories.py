@@ -61,12 +61,12 @@ class FlakyStore:
         return self._flaky(name, verb) if name in FLAKY else verb
 
     def _flaky(self, name: str, verb: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
-        async def call(*args: Any) -> Any:
+        async def call(*args: Any, **options: Any) -> Any:
             chance = self._rng.random()
             if chance < self.rate:
                 self.met[f"{name} refused"] += 1
                 raise StoreUnavailable("down")
-            answer = await verb(*args)
+            answer = await verb(*args, **options)
             if chance < 2 * self.rate:
                 self.met[f"{name} unknown"] += 1
                 raise OutcomeUnknown("the answer was lost")

@@ -150,15 +150,15 @@ async def test_store_that_fails_for_a_while_loses_and_doubles_nothing(verb: str,
     original = getattr(world.memory, verb)
     failures = 5
 
-    async def flaky(*args: object) -> object:
+    async def flaky(*args: object, **options: object) -> object:
         nonlocal failures
         if failures:
             failures -= 1
             if happened:
-                await original(*args)
+                await original(*args, **options)
                 raise OutcomeUnknown("the answer was lost")
             raise StoreUnavailable("down")
-        return await original(*args)
+        return await original(*args, **options)
 
     setattr(world.memory, verb, flaky)
     scheduler = await world.start()

@@ -32,13 +32,13 @@ class HeldStore:
         self.loads.append(len(job_ids))
         return await self._load(job_ids)
 
-    async def _held_claim(self, batch: Rows, now_ms: int, lease_ms: int) -> Rows:
+    async def _held_claim(self, batch: Rows, now_ms: int, lease_ms: int, *, queued: bool = False) -> Rows:
         self.claims.append(batch.copy())
         if len(self.claims) == 1:
             await self.go_on.wait()
             if self.fails:
                 raise StoreUnavailable("down")
-        return await self._claim(batch, now_ms, lease_ms)
+        return await self._claim(batch, now_ms, lease_ms, queued=queued)
 
 
 async def _claiming(count: int = COUNT) -> tuple[World, Scheduler, HeldStore]:

@@ -78,9 +78,9 @@ async def test_claims_are_bounded_however_much_is_due_at_once() -> None:
     sizes: list[int] = []
     original = world.memory.claim
 
-    async def counting(batch: np.ndarray, now_ms: int, lease_ms: int) -> np.ndarray:
+    async def counting(batch: np.ndarray, now_ms: int, lease_ms: int, *, queued: bool = False) -> np.ndarray:
         sizes.append(len(batch))
-        return await original(batch, now_ms, lease_ms)
+        return await original(batch, now_ms, lease_ms, queued=queued)
 
     world.memory.claim = counting  # type: ignore[method-assign]
     scheduler = await world.start()

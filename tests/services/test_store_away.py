@@ -26,7 +26,7 @@ async def hang(*args: object) -> None:
     await asyncio.Event().wait()
 
 
-async def refuse(*args: object) -> None:
+async def refuse(*args: object, **options: object) -> None:
     raise StoreUnavailable("down")
 
 
@@ -34,8 +34,8 @@ def lose_first_answer(verb: Verb) -> Verb:
     """It is done; only the answer to the first call is lost."""
     calls: list[object] = []
 
-    async def call(*args: Any) -> Any:
-        answer = await verb(*args)
+    async def call(*args: Any, **options: Any) -> Any:
+        answer = await verb(*args, **options)
         calls.append(args)
         if len(calls) == 1:
             raise OutcomeUnknown("the answer was lost")

@@ -18,7 +18,7 @@ from tickwheel.services.tokens import SEQUENCE_LIMIT
 from .fleet import SETTINGS, Fleet, shard_of_job, with_fleet
 
 
-async def _refuse(*args: object) -> None:
+async def _refuse(*args: object, **options: object) -> None:
     raise StoreUnavailable("down")
 
 
@@ -230,8 +230,8 @@ async def test_a_claim_whose_answer_is_lost_is_started_once(fleet: Fleet) -> Non
     await a.take()
     claim, lost = a.store.claim, list[Rows]()
 
-    async def lose(batch: Rows, now_ms: int, lease_ms: int) -> Rows:
-        answers = await claim(batch, now_ms, lease_ms)
+    async def lose(batch: Rows, now_ms: int, lease_ms: int, *, queued: bool = False) -> Rows:
+        answers = await claim(batch, now_ms, lease_ms, queued=queued)
         if not lost:
             lost.append(answers)
             raise OutcomeUnknown("cut")
@@ -251,8 +251,8 @@ async def test_a_store_whose_clock_is_behind_is_asked_again_after_a_pause(fleet:
     await a.take()
     claim = a.store.claim
 
-    async def claim_behind(batch: Rows, now_ms: int, lease_ms: int) -> Rows:
-        return await claim(batch, now_ms - 400, lease_ms)
+    async def claim_behind(batch: Rows, now_ms: int, lease_ms: int, *, queued: bool = False) -> Rows:
+        return await claim(batch, now_ms - 400, lease_ms, queued=queued)
 
     a.store.claim = claim_behind  # type: ignore[method-assign]
     new = fleet.job(in_ms=1_000)
