@@ -116,17 +116,11 @@ def _check_roles(settings: Settings, wrong: Wrong) -> None:
         wrong("roles", f"must be one or more of {', '.join(ALL_ROLES)}, separated by commas{given}")
         return
     fires, works = settings.has(Role.SCHEDULER), settings.has(Role.WORKER)
-    if fires and not works:
-        wrong(
-            "roles",
-            "a scheduler without a worker could run nothing: it hands runs to the worker in its own process only; "
-            "add worker (scheduler,worker)",
-        )
     if works and not fires:
         wrong(
             "roles",
-            "a worker without a scheduler would get nothing to run: runs are handed over in one process only; "
-            "add scheduler (scheduler,worker)",
+            "a worker without a scheduler is a command of its own: run `tickwheel worker --store …`, or add "
+            "scheduler (scheduler,worker)",
         )
 
 

@@ -63,7 +63,7 @@ class Settings:
     )
     queue: str = _setting(
         "",
-        "Carries work to workers elsewhere: redis://…, rediss://… (TLS) or postgresql://… (default: the store's own).",
+        "Carries work to workers elsewhere: redis://…, rediss://… or postgresql://… (default: the store's own).",
     )
     buffer: str = _setting(
         "",

@@ -12,16 +12,13 @@ Everything in memory here can be lost at any moment; the store has it all.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Final
-
-import msgspec
 
 from tickwheel.domain.columns import Rows
 from tickwheel.domain.ids import SHARD_COUNT
 from tickwheel.domain.job import Target
-from tickwheel.domain.rate import RateLimit
 from tickwheel.domain.wheel import TimingWheel
 from tickwheel.ports.buffer import Buffer
 from tickwheel.ports.clock import Clock, Randomness
@@ -56,6 +53,7 @@ from tickwheel.services.ready import ReadyRing
 from tickwheel.services.reaper import Reaper
 from tickwheel.services.remote.elsewhere import Elsewhere
 from tickwheel.services.safety_net import SafetyNet
+from tickwheel.services.scheduler_settings import SchedulerSettings as SchedulerSettings
 from tickwheel.services.slices import Slices
 from tickwheel.services.starts import Starter
 from tickwheel.services.supervision import supervise
@@ -65,24 +63,6 @@ from tickwheel.services.ticker import Ticker
 BuildExecutor = Callable[[Report, Progress], Executor]
 DRAIN_MARGIN_MS: Final = 2_000
 """After the grace time, how long the last completions may take to commit."""
-
-
-class SchedulerSettings(msgspec.Struct, frozen=True):
-    """Lengths in ms, counts in rows."""
-
-    lease_ms: int = 30_000
-    window_ms: int = 3_600_000
-    armed_limit: int = 10_000_000
-    webhook_slots: int = 512
-    webhook_host_limit: int = 64
-    handler_slots: int = 512
-    retention_ms: int = 7 * 86_400_000
-    feed_poll_ms: int = 75
-    near_ms: int = 300_000
-    """Where there is a buffer: how far ahead the wheel holds timers (instead of `window_ms`), and the buffer."""
-    buffer_ms: int = 7_200_000
-    host_rates: Mapping[str, RateLimit] = {}
-    handler_rates: Mapping[str, RateLimit] = {}
 
 
 class Scheduler:
@@ -369,6 +349,7 @@ class Scheduler:
             loop.cancel()
         await asyncio.gather(*self._loops.values(), return_exceptions=True)
         self._loops.clear()
+        await self.elsewhere.aclose()
         await self.buffering.aclose()
 
     def _held(self) -> set[tuple[bytes, int, int]]:

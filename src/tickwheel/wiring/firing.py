@@ -1,14 +1,15 @@
 """The firing side from the settings."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from tickwheel.adapters.handlers.registry import Handlers
 from tickwheel.adapters.system import SystemRandomness
-from tickwheel.config import Settings
+from tickwheel.config import Role, Settings
 from tickwheel.config.rates import handler_rates, host_rates
 from tickwheel.ports.clock import Clock
 from tickwheel.ports.events import EventSink
-from tickwheel.ports.queue import Queue
+from tickwheel.ports.peers import Peers
+from tickwheel.ports.queue import WEBHOOKS, Queue, handler_route
 from tickwheel.ports.shards import ShardStore
 from tickwheel.ports.store import Store
 from tickwheel.services.ownership.holdings import Holdings
@@ -30,6 +31,7 @@ def build_scheduler(
     is_leader: Callable[[], bool] = lambda: True,
     clock_behind_ms: Callable[[], int] = lambda: 0,
     queue: Queue | None = None,
+    peers: Peers | None = None,
 ) -> Scheduler:
     """Starts nothing. Raises `ConfigError` for signing keys that are none."""
     signing_keys = signing_keys_of(settings.webhook_secret)
@@ -40,13 +42,15 @@ def build_scheduler(
         events=events,
         build_webhooks=webhooks(settings, clock, signing_keys),
         build_handlers=handlers_of(settings, clock, handlers),
-        serves=serves(handlers),
+        serves=serves(handlers) if settings.has(Role.WORKER) else lambda target: False,
         holdings=holdings,
         worker=worker,
         shards=shards,
         is_leader=is_leader,
         clock_behind_ms=clock_behind_ms,
         queue=queue,
+        peers=peers,
+        local_routes=local_routes(settings, handlers),
         buffer=open_buffer(settings, clock),
         settings=SchedulerSettings(
             lease_ms=settings.lease_seconds * 1000,
@@ -62,3 +66,10 @@ def build_scheduler(
             handler_rates=handler_rates(settings.queue_rate),
         ),
     )
+
+
+def local_routes(settings: Settings, handlers: Handlers) -> Sequence[str]:
+    """What runs in this process, by route."""
+    if not settings.has(Role.WORKER):
+        return ()
+    return (WEBHOOKS, *(handler_route(name) for name in handlers.names))

@@ -20,6 +20,7 @@ import structlog
 
 from tickwheel.adapters.handlers.loading import load_handlers
 from tickwheel.adapters.handlers.registry import Handlers
+from tickwheel.adapters.peers import TcpPeers
 from tickwheel.adapters.system import SystemClock, SystemRandomness
 from tickwheel.adapters.telemetry.console import Console
 from tickwheel.adapters.telemetry.fanout import Fanout
@@ -250,6 +251,7 @@ class _Parts:
                     shards=store,
                     is_leader=cluster.is_leader,
                     queue=queue,
+                    peers=TcpPeers(host=settings.host, clock=clock),
                 )
                 cluster.join(scheduler)
                 add_gauges(self._metrics, scheduler, clock)

@@ -71,6 +71,10 @@ class Elsewhere:
             ("workers", self.watch.run),
         )
 
+    async def aclose(self) -> None:
+        """Drop the links to workers."""
+        await self.watch.aclose()
+
     @property
     def is_known(self) -> bool:
         """Whether the workers' sessions were read once, so that it is known what they serve."""

@@ -62,6 +62,11 @@ class WorkerWatch:
             await self.look()
             await self._clock.sleep_ms(PROOF_MS if self._peers is not None and self._states else READ_MS)
 
+    async def aclose(self) -> None:
+        """Drop the links."""
+        if self._peers is not None:
+            await self._peers.aclose()
+
     async def look(self) -> None:
         """Once: read what is to be read, end what is over."""
         if self._read_mono_ms is None or self._clock.monotonic_ms() - self._read_mono_ms >= READ_MS:
