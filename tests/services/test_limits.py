@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 
-from tickwheel.domain.columns import ClaimVerdict
+from tickwheel.domain.columns import ClaimVerdict, Rows
 from tickwheel.domain.concurrency import Limit, Scope
 from tickwheel.domain.errors import OutcomeUnknown, StoreUnavailable
 from tickwheel.domain.ids import shard_of
@@ -199,13 +199,13 @@ async def test_a_store_that_is_cut_during_the_last_ack_leaves_no_slot_taken(happ
     world = World()
     failures, complete = 3, world.memory.complete
 
-    async def flaky(*args: Any) -> Any:
+    async def flaky(batch: Rows, notes: Any) -> Any:
         nonlocal failures
         if not failures:
-            return await complete(*args)
+            return await complete(batch, notes)
         failures -= 1
         if happened:
-            await complete(*args)
+            await complete(batch, notes)
             raise OutcomeUnknown("the answer was lost")
         raise StoreUnavailable("cut")
 

@@ -9,7 +9,7 @@ import pytest
 from tickwheel.adapters.sqlite.migrate import migrate
 from tickwheel.adapters.sqlite.statements import load_statements
 
-AREAS = ("change", "claim", "complete", "insert", "lists", "load", "ownership", "runs", "sweep", "views")
+AREAS = ("change", "claim", "complete", "insert", "lists", "load", "ownership", "runs", "slots", "sweep", "views")
 HOT = {
     ("insert", "insert_jobs"),
     ("insert", "insert_first_timers"),

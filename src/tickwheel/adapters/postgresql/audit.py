@@ -35,6 +35,12 @@ def audit_runs(session: Session, after: str, limit: int, now_ms: int, open_only:
     return _piece(_rows(session, "open_runs" if open_only else "runs", bindings), limit)
 
 
+def audit_slots(session: Session) -> int:
+    """See `Audited.audit_slots`."""
+    [[count]] = session.rows(SQL["slots_astray"])
+    return int(count)
+
+
 def old_leaves(session: Session, before_ms: int) -> dict[str, int]:
     """How many leaves of each table ended before that instant and are still there."""
     return dict(session.rows(SQL["old_leaves"], {"before_ms": before_ms}))

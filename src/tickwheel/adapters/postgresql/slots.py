@@ -45,11 +45,5 @@ def write_slots(session: Session, slots: Sequence[Slot], starts: Sequence[Start]
         session.run(SQL["take_slots"], decided(slots, Slot._fields))
 
 
-def count_astray(session: Session) -> int:
-    """Slots without a run that holds them."""
-    [[count]] = session.rows(SQL["astray"])
-    return int(count)
-
-
 def _lock_number(name: str) -> int:
     return int.from_bytes(blake2b(name.encode(), digest_size=_LOCK_BYTES).digest(), "big", signed=True)

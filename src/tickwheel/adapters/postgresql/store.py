@@ -37,7 +37,6 @@ from tickwheel.adapters.postgresql import (
     runs,
     sessions,
     shard_rows,
-    slots,
     views,
 )
 from tickwheel.adapters.postgresql.errors import translate
@@ -64,6 +63,7 @@ from tickwheel.domain.ids import SHARD_COUNT
 from tickwheel.domain.outcome import ProgressNote
 from tickwheel.ports.audit import AuditPiece
 from tickwheel.ports.clock import Clock
+from tickwheel.ports.keys import Key, KeyHolder
 from tickwheel.ports.shards import Fed, HeldPair, ShardState, Snapshot, Taken
 from tickwheel.ports.store import (
     AttemptNote,
@@ -171,6 +171,10 @@ class PostgresqlStore:
 
     def _insert_keyed(self, session: Session, jobs: Sequence[NewJob]) -> Sequence[Inserted]:
         return insert.insert_jobs(session, jobs, self._pin_ms())
+
+    async def find_keys(self, keys: Sequence[Key]) -> Sequence[KeyHolder | None]:
+        """See `ports.keys.KeyedStore`."""
+        return await self._lookups.submit(lambda session: insert.find_keys(session, keys)) if keys else []
 
     async def change_job(self, tenant_id: str, job_id: bytes, decide: JobDecision) -> Changed | None:
         return await self._writers.submit(
@@ -303,7 +307,7 @@ class PostgresqlStore:
         )
 
     async def audit_slots(self) -> int:
-        return await self._readers.submit(slots.count_astray)
+        return await self._readers.submit(audit.audit_slots)
 
     async def old_leaves(self, before_ms: int) -> Mapping[str, int]:
         """How many leaves of each table ended before that instant and are still there."""

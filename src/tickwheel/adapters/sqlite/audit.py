@@ -33,6 +33,11 @@ def audit_runs(session: Session, after: str, limit: int, now_ms: int, open_only:
     return _piece(rows, f"{rows[-1][0]}:{rows[-1][1]}" if len(rows) == limit else None)
 
 
+def audit_slots(session: Session) -> int:
+    """See `Audited.audit_slots`."""
+    return int(session.value(SQL["slots_astray"]))
+
+
 def _piece(rows: Sequence[Any], after: str | None) -> AuditPiece:
     lost = tuple((bytes.fromhex(row[0]), row[1]) for row in rows if row[2] == Standing.UNACCOUNTED)
     return AuditPiece(Counter(Standing(row[2]) for row in rows), lost[:EXAMPLE_COUNT], after)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import apsw
 
-from tickwheel.adapters.sqlite import audit, dead, load, slots
+from tickwheel.adapters.sqlite import audit, dead, load
 from tickwheel.adapters.sqlite.connection import DATABASE_NAME
 from tickwheel.adapters.sqlite.errors import translate
 from tickwheel.adapters.sqlite.migrate import pending_migrations
@@ -34,7 +34,7 @@ class SqliteAuditReader:
         return await self._reader.read(lambda session: audit.audit_runs(session, after, limit, now_ms, open_only))
 
     async def audit_slots(self) -> int:
-        return await self._reader.read(slots.count_astray)
+        return await self._reader.read(audit.audit_slots)
 
     async def broken_chains(self, after: bytes, limit: int) -> ChainPage:
         return await self._reader.read(lambda session: load.broken_chains(session, after, limit), snapshot=True)

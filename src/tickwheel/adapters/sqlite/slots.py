@@ -35,8 +35,3 @@ def write_slots(session: Session, slots: Sequence[Slot]) -> None:
         batch = {"rows": pack_rows([row[1:] for row in slots]), "ids": pack_ids(row[0] for row in slots)}
         session.run(SQL["leave_waiting"], batch)
         session.run(SQL["take_slots"], batch)
-
-
-def count_astray(session: Session) -> int:
-    """Slots without a run that holds them."""
-    return int(session.value(SQL["astray"]))

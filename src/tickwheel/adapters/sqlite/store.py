@@ -25,7 +25,6 @@ from tickwheel.adapters.sqlite import (
     load,
     runs,
     sessions,
-    slots,
     views,
 )
 from tickwheel.adapters.sqlite.change_count import ChangeCount
@@ -245,7 +244,7 @@ class SqliteStore:
         return await self._reader.read(lambda session: audit.audit_runs(session, after, limit, now_ms, open_only))
 
     async def audit_slots(self) -> int:
-        return await self._reader.read(slots.count_astray)
+        return await self._reader.read(audit.audit_slots)
 
     async def check(self) -> None:
         await self._writer.submit(dead.touch)

@@ -85,3 +85,14 @@ SELECT p.relname, count(*)
  WHERE i.inhparent IN ('tickwheel.timers'::regclass, 'tickwheel.runs'::regclass, 'tickwheel.attempts'::regclass)
    AND (regexp_match(pg_get_expr(c.relpartbound, c.oid), 'TO \(''?(-?\d+)''?\)'))[1]::int8 < %(before_ms)s
  GROUP BY p.relname
+
+-- name: slots_astray
+-- Slots whose run neither is in flight nor waits: there must be none. One snapshot.
+SELECT count(*)
+  FROM tickwheel.limit_slots AS s
+  LEFT JOIN LATERAL (
+    SELECT r.state FROM tickwheel.runs AS r
+     WHERE r.shard = s.shard AND r.scheduled_ms = s.scheduled_ms AND r.job_id = s.job_id
+    OFFSET 0
+  ) AS r ON true
+ WHERE (CASE WHEN s.waiting THEN r.state = 0 ELSE r.state IN (1, 2, 3) END) IS NOT TRUE

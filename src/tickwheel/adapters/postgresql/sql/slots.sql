@@ -30,14 +30,3 @@ INSERT INTO tickwheel.limit_slots (counted, shard, scheduled_ms, job_id, waiting
 SELECT counted, shard, scheduled_ms, job_id, waiting = 1
   FROM unnest(%(counted)s::text[], %(shard)s::int2[], %(scheduled_ms)s::int8[], %(job_id)s::uuid[],
               %(waiting)s::int2[]) AS x (counted, shard, scheduled_ms, job_id, waiting)
-
--- name: astray
--- Slots whose run neither is in flight nor waits: there must be none. One snapshot.
-SELECT count(*)
-  FROM tickwheel.limit_slots AS s
-  LEFT JOIN LATERAL (
-    SELECT r.state FROM tickwheel.runs AS r
-     WHERE r.shard = s.shard AND r.scheduled_ms = s.scheduled_ms AND r.job_id = s.job_id
-    OFFSET 0
-  ) AS r ON true
- WHERE (CASE WHEN s.waiting THEN r.state = 0 ELSE r.state IN (1, 2, 3) END) IS NOT TRUE

@@ -63,3 +63,10 @@ SELECT json_group_array(json_array(hex(r.job_id), r.scheduled_ms,
   FROM (SELECT job_id, scheduled_ms, state, lease_ms, due_ms, timer_gen FROM runs
          WHERE listed = 1 AND state NOT BETWEEN 4 AND 7 AND (job_id, scheduled_ms) > (:job_id, :scheduled_ms)
          ORDER BY job_id, scheduled_ms LIMIT :limit) AS r
+
+-- name: slots_astray
+-- Slots whose run neither is in flight nor waits: there must be none.
+SELECT count(*)
+  FROM limit_slots AS s
+  LEFT JOIN runs AS r ON r.scheduled_ms = s.scheduled_ms AND r.job_id = s.job_id
+ WHERE iif(s.waiting, r.state = 0, r.state BETWEEN 1 AND 3) IS NOT TRUE

@@ -16,10 +16,3 @@ DELETE FROM limit_slots
 -- batch: scheduled_ms counted waiting
 INSERT INTO limit_slots (counted, scheduled_ms, job_id, waiting)
 SELECT counted, scheduled_ms, job_id, waiting FROM batch
-
--- name: astray
--- Slots whose run neither is in flight nor waits: there must be none.
-SELECT count(*)
-  FROM limit_slots AS s
-  LEFT JOIN runs AS r ON r.scheduled_ms = s.scheduled_ms AND r.job_id = s.job_id
- WHERE iif(s.waiting, r.state = 0, r.state BETWEEN 1 AND 3) IS NOT TRUE
