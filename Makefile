@@ -19,7 +19,7 @@ NO_PACKAGES := echo "pip's reason is above. The first start needs a network to a
 PYTHON_STAMP := $(VENV)/.stamp-python
 RUN_STAMP := $(VENV)/.stamp-run
 DEV_STAMP := $(VENV)/.stamp-dev
-BENCHMARKS := ingest ingest-single trigger throughput pipeline lateness burst webhooks startup growth lists memory
+BENCHMARKS := ingest ingest-single trigger throughput pipeline lateness burst webhooks startup growth lists memory lanes fairness
 
 # An environment that was moved, or whose interpreter is gone, is forgotten here and made anew below.
 $(shell { $(BIN)/python -c '' && grep -qF '$(CURDIR)/$(BIN)/python' $(BIN)/pip; } 2>/dev/null || rm -f $(VENV)/.stamp-*)

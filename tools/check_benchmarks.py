@@ -37,6 +37,8 @@ PROMISED = {
     "lists": ("first_max_ms", "walk_max_ms", "counts_max_ms"),
     "memory": ("bytes_per_timer", "rss_mb"),
     "failover": ("gap_worst_ms", "failed_requests"),
+    "lanes": ("critical_alone_p99_ms", "critical_flooded_p99_ms", "ratio", "low_runs_ended"),
+    "fairness": ("alone_p99_ms", "flooded_p99_ms", "ratio", "worst_ratio"),
 }
 
 

@@ -37,7 +37,16 @@ class BenchServer:
     Several processes are there once each holds its part of the shards. `own_ports` are where each answers alone.
     """
 
-    def __init__(self, store: str, folder: Path, *, flags: Sequence[str] = (), processes: int = 1) -> None:
+    def __init__(
+        self,
+        store: str,
+        folder: Path,
+        *,
+        flags: Sequence[str] = (),
+        processes: int = 1,
+        app: str = APP,
+        handler_slots: int = HANDLER_SLOTS,
+    ) -> None:
         if processes > 1 and not store.startswith(("postgresql:", "postgres:")):
             raise BenchFailed(
                 "--processes above 1 needs a store that several can share: give it an empty database by "
@@ -45,10 +54,10 @@ class BenchServer:
             )
         self.port = _free_port(processes + 1)
         self.own_ports = [self.port] if processes == 1 else [self.port + n + 1 for n in range(processes)]
-        self._log = folder / "calls.bin"
-        command = [sys.executable, "-m", "tickwheel", "serve", "--no-auth", "--allow-loopback", "--app", APP]
+        self._log, self.told = folder / "calls.bin", folder / "told"
+        command = [sys.executable, "-m", "tickwheel", "serve", "--no-auth", "--allow-loopback", "--app", app]
         command += ["--port", str(self.port), "--store", store, "--log-level", "warning", *flags]
-        command += ["--processes", str(processes), "--handler-slots", str(HANDLER_SLOTS)]
+        command += ["--processes", str(processes), "--handler-slots", str(handler_slots)]
         self._command = command
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -78,7 +87,7 @@ class BenchServer:
 
     def start(self) -> None:
         """Start it without waiting until it listens."""
-        environ = {**os.environ, "BENCH_LOG": str(self._log)}
+        environ = {**os.environ, "BENCH_LOG": str(self._log), "BENCH_TOLD": str(self.told)}
         self._log.unlink(missing_ok=True)
         self._process = subprocess.Popen(self._command, env=environ, stdout=subprocess.DEVNULL)  # noqa: S603 - our own
 
@@ -116,8 +125,12 @@ class BenchServer:
 
     def calls(self) -> tuple[Ints, Ints]:
         """(scheduled ms, called ms) of all calls, once the server has stopped."""
-        noted = np.frombuffer(self._log.read_bytes(), dtype=np.int64).reshape(-1, 2)
+        noted = self.noted(2)
         return noted[:, 0], noted[:, 1]
+
+    def noted(self, columns: int) -> Ints:
+        """A row per call, of as many columns as the app notes, once the server has stopped."""
+        return np.frombuffer(self._log.read_bytes(), dtype=np.int64).reshape(-1, columns)
 
     def _wait_until_ready(self) -> None:
         waited = threading.Event()

@@ -1,7 +1,7 @@
 """Jobs for benchmarks, made without the request parser: what is measured comes after it."""
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -79,18 +79,26 @@ class Loaded(NamedTuple):
 
 
 async def preload(
-    store: Store, due_ms: Sequence[int] | Ints, target: Target, clock: Clock, randomness: Randomness, bar: Progress
+    store: Store,
+    due_ms: Sequence[int] | Ints,
+    target: Target,
+    clock: Clock,
+    randomness: Randomness,
+    bar: Progress,
+    change: Callable[[int, NewJob], NewJob] = lambda number, new: new,
 ) -> Loaded:
     """Store one job per due time, by the store's way for many at a time, a few batches under way."""
     due, began_ms = np.asarray(due_ms, np.int64), clock.monotonic_ms()
 
-    async def insert(parts: Iterator[Ints]) -> None:
-        for part in parts:
-            await _insert(store, make_jobs(part.tolist(), target, clock, randomness), clock)
+    async def insert(starts: Iterator[int]) -> None:
+        for start in starts:
+            part = due[start : start + INSERT_JOBS].tolist()
+            jobs = make_jobs(part, target, clock, randomness)
+            await _insert(store, [change(number, new) for number, new in enumerate(jobs, start)], clock)
             bar.update(len(part))
 
-    parts = iter([due[start : start + INSERT_JOBS] for start in range(0, len(due), INSERT_JOBS)])
-    await asyncio.gather(*(insert(parts) for _ in range(INSERTS_UNDER_WAY)))
+    starts = iter(range(0, len(due), INSERT_JOBS))
+    await asyncio.gather(*(insert(starts) for _ in range(INSERTS_UNDER_WAY)))
     return Loaded(len(due), clock.monotonic_ms() - began_ms)
 
 

@@ -14,8 +14,10 @@ import msgspec
 from tickwheel.domain.errors import TickwheelError
 from tickwheel.interfaces.bench import (
     failover,
+    fairness,
     growth,
     inprocess,
+    lanes,
     lists,
     memory,
     overhttp,
@@ -259,6 +261,52 @@ def webhooks_command(options: Options, jobs: int, seconds: int, processes: int) 
         lambda url, folder, bar: webhooks.webhooks(
             url, folder, jobs=jobs, seconds=seconds, bar=bar, processes=processes
         ),
+    )
+
+
+@bench.command(name="lanes")
+@_count("rate", 100, "CRITICAL jobs per second.")
+@_count("seconds", 20, "For how long, alone and again beside the flood.")
+@_count("pairs", 3, "How often.")
+@_count("low", 2_000, "LOW jobs of a flood.")
+@_count("hold-ms", 10_000, "How long each of them runs, on the average.")
+@_count("slots", 256, "Slots of the server.")
+@_common
+def lanes_command(
+    options: Options, rate: int, seconds: int, pairs: int, low: int, hold_ms: int, slots: int
+) -> None:
+    """How late CRITICAL runs start alone, and beside a lane LOW that is full of long runs, in turns."""
+    if options.smoke:
+        rate, seconds, pairs, low, hold_ms, slots = 50, 2, 1, 60, 1_000, 16
+    options.run(
+        "lanes",
+        2 * pairs * rate * seconds,
+        lambda url, folder, bar: lanes.lanes(
+            url,
+            folder,
+            rate=rate,
+            seconds=seconds,
+            pairs=pairs,
+            low=low,
+            hold_ms=hold_ms,
+            slots=slots,
+            bar=bar,
+        ),
+    )
+
+
+@bench.command(name="fairness")
+@_count("jobs", 1_000_000, "Due runs of the large tenant.")
+@_count("rate", 10, "Runs per second of each of nine small ones.")
+@_count("seconds", 30, "For how long, alone and again beside the flood.")
+@_common
+def fairness_command(options: Options, jobs: int, rate: int, seconds: int) -> None:
+    """How late the runs of nine small tenants start alone, and beside one with a flood of due runs."""
+    jobs, seconds = (2_000, 2) if options.smoke else (jobs, seconds)
+    options.run(
+        "fairness",
+        jobs + 2 * fairness.SMALL_TENANTS * rate * seconds,
+        lambda url, folder, bar: fairness.fairness(url, folder, jobs=jobs, rate=rate, seconds=seconds, bar=bar),
     )
 
 
