@@ -17,7 +17,8 @@ from typing import Final, NamedTuple
 
 import numpy as np
 from tests.servers.postgresql import PostgresServer
-from tests.servers.redis import RedisCluster, RedisServer
+from tests.servers.postgresql_binaries import NoPostgres
+from tests.servers.redis import NoRedis, RedisCluster, RedisServer
 
 from tickwheel.adapters.postgresql.migrate import migrate
 from tickwheel.adapters.system import SystemClock
@@ -129,7 +130,11 @@ def main() -> None:
     parser.add_argument("--queues", default=",".join(SUBJECTS), help=f"of {', '.join(SUBJECTS)}")
     arguments = parser.parse_args()
     for name in arguments.queues.split(","):
-        print(json.dumps(asyncio.run(measure(name, arguments.hints))), flush=True)
+        try:
+            result = asyncio.run(measure(name, arguments.hints))
+        except (NoPostgres, NoRedis) as error:
+            result = {"bench": "queues", "queue": name, "skipped": str(error)}
+        print(json.dumps(result), flush=True)
 
 
 if __name__ == "__main__":

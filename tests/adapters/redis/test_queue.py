@@ -16,7 +16,7 @@ from tickwheel.adapters.system import SystemClock
 from tickwheel.ports.queue import PACK_COUNT, Topic
 
 from ...conformance.queue.hints import ALL, HOOKS, MAIL, delivered, fences, hints, taken  # noqa: TID252 - no name
-from ...servers.redis import RedisServer  # noqa: TID252 - as above
+from ...servers.redis import RedisServer, shared_redis, shared_redis_cluster  # noqa: TID252 - as above
 
 PATIENCE_S = 20
 BOUND_S = 1.0
@@ -318,6 +318,33 @@ async def test_callers_that_give_up_disturb_nobody(queue: RedisQueue) -> None:
         assert results[1::2] == [[10]] * 5
     [delivery] = await queue.take([HOOKS], ALL)
     assert fences(delivery.rows) == list(range(10))
+
+
+async def test_many_who_begin_to_wait_at_once_are_all_woken(server: RedisServer, queue: RedisQueue) -> None:
+    async with aclosing(opened(server.url)) as other:
+        for _ in range(3):
+            waiting = [asyncio.ensure_future(other.wait([HOOKS, MAIL], 30_000)) for _ in range(50)]
+            await asyncio.sleep(0.05)
+            assert not any(wait.done() for wait in waiting)
+            await queue.publish(MAIL, hints(1))
+            done, left = await asyncio.wait(waiting, timeout=PATIENCE_S)
+            assert not left
+            for wait in done:
+                wait.result()
+            assert await taken(other, MAIL) == [1]
+            server.ask("CLIENT", "KILL", "TYPE", "pubsub")
+            await asyncio.sleep(0.05)  # or who waits next is woken by that
+
+
+async def test_a_server_of_a_cluster_is_told_apart() -> None:
+    cluster = shared_redis_cluster()
+    topics = [Topic(HOOKS.lane, f"handler:{n}") for n in range(8)]
+    async with aclosing(opened(cluster.servers[0].url)) as queue:
+        with pytest.raises(ConnectionError, match=r"redis\+cluster://"):
+            await queue.depth(topics)
+    async with aclosing(opened(shared_redis().url.replace("redis:", "redis+cluster:"))) as queue:
+        with pytest.raises(ConnectionError, match="cluster support disabled"):
+            await queue.depth(topics)
 
 
 def test_the_driver_is_loaded_only_where_it_is_asked_for() -> None:

@@ -109,6 +109,8 @@ class SingleServer:
 
     async def ask(self, calls: Sequence[Call]) -> list[Answer]:
         answers = await self._wire.ask([call.command for call in calls])
+        if any(isinstance(answer, MovedError) for answer in answers):
+            raise ConnectionError(f"{self._wire.place} is part of a Redis Cluster: write redis+cluster://")
         if any(isinstance(answer, ReadOnlyError) for answer in answers):
             self._wire.cut("it is a replica")  # after a failover its name may lead elsewhere
         return answers

@@ -51,21 +51,23 @@ class Wakes:
         if len(self._heard) > MOST_CHANNELS:
             await self.aclose()
         wire = self._wire
-        if wire is None or not wire.is_open:
+        if wire is None:
+            wire = self._wire = Wire(self._address, self._any_place(), on_message=lambda m: self._hear(wire, m))
             self._heard = set()
-            await self.aclose()
-            wire = self._wire = Wire(self._address, self._any_place(), on_message=self._hear)
         wanted = [channel for channel in self._events if channel not in self._heard]
         if wanted:
-            self._heard.update(wanted)
             try:
                 await wire.ask([("SUBSCRIBE", channel) for channel in wanted])
-            except BaseException:
-                self._heard.difference_update(wanted)
+            except ConnectionError:
+                self._hear(wire, None)
                 raise
+            if self._wire is wire:
+                self._heard.update(wanted)  # only now: whoever comes before asks for it too
 
-    def _hear(self, message: list[Any] | None) -> None:
+    def _hear(self, wire: Wire | None, message: list[Any] | None) -> None:
         if message is None:  # the connection has ended
+            if self._wire is wire:
+                self._wire = None
             for events in self._events.values():
                 for event in events:
                     event.set()

@@ -44,11 +44,6 @@ class Wire:
         self._ending: set[asyncio.Task[None]] = set()
         self._waiting: deque[asyncio.Future[Answer]] = deque()
 
-    @property
-    def is_open(self) -> bool:
-        """Whether there is a connection, as far as is known."""
-        return self._connection is not None
-
     async def ask(self, commands: Sequence[Command], *, deadline: float | None = None) -> list[Answer]:
         """The answers, in order. Raises `ConnectionError`; what was asked may have been done all the same.
 
@@ -66,7 +61,8 @@ class Wire:
             await connection.send_packed_command(connection.pack_commands(commands), check_health=False)
             return [await answer for answer in answers]
         except (RedisError, OSError) as error:
-            self.cut(str(error))
+            if self._connection is connection:
+                self.cut(str(error))
             for answer in answers:
                 if answer.done() and not answer.cancelled():
                     answer.exception()  # seen
@@ -102,6 +98,7 @@ class Wire:
         connecting = self._connecting
         if connecting is None or connecting.done():
             connecting = self._connecting = asyncio.create_task(self._connect())
+            connecting.add_done_callback(_see)  # whoever waited may be gone
         done, _ = await asyncio.wait({connecting}, timeout=min(seconds, CONNECT_SECONDS))
         if not done:
             connecting.cancel()
@@ -149,7 +146,7 @@ class Wire:
                     future = self._waiting.popleft()
                     if not future.done():  # else whoever asked has gone
                         future.set_result(answer)
-        except (RedisError, OSError, ValueError, IndexError) as error:  # the last two: what it sends is not RESP
+        except Exception as error:  # the end, or what it sends is not RESP
             if self._connection is connection:
                 self._reading = None
                 self.cut(str(error))
@@ -165,3 +162,8 @@ class Wire:
         if self._address.password:
             text = text.replace(self._address.password, "***")
         return ConnectionError(text if str(self.place) in text else f"{self.place}: {text}")
+
+
+def _see(task: "asyncio.Task[None]") -> None:
+    if not task.cancelled():
+        task.exception()
