@@ -41,6 +41,7 @@ from tickwheel.services.supervision import supervise
 CHECK_MS: Final = 100
 WAIT_MS: Final = 9_000
 """How long a take waits for something to come; less than what a lease is renewed after."""
+GATHER_MS: Final = 5
 PROGRESS_MS: Final = 1_000
 """At most so often what an attempt says of itself is passed on."""
 AHEAD_MS: Final = 1_000
@@ -167,6 +168,9 @@ class WorkerLoop:
                 self._abort(held)
             self._accept(taken.assignments)
             self._start_waiting()
+            if taken.assignments and min(self._room().lanes) <= 0:
+                # Where a lane has no room some more may end at once: one take for all of them, not one each.
+                await wait_at_most(self._changed.wait(), GATHER_MS, self._clock)
 
     async def _take(self, room: Room, asked: Sequence[int]) -> Taken:
         """One take; empty when it was given up because there is room now where there was none."""
