@@ -14,12 +14,14 @@ from unittest.mock import patch
 import numpy as np
 from msgspec.structs import replace
 
+from tickwheel.adapters.memory.tables import Tables
 from tickwheel.domain.columns import ClaimVerdict, Rows, empty
 from tickwheel.domain.job import Job
 from tickwheel.ports.shards import Pair, Snapshot, Taken
 from tickwheel.services.changes import edit, hold
 from tickwheel.services.changes.taken import Taken as TakenInstants
 from tickwheel.services.claims import Claims
+from tickwheel.services.gates.limit_gate import LimitGate
 from tickwheel.services.inflight import InFlight
 from tickwheel.services.loading import Loading
 from tickwheel.services.ownership import ownership
@@ -330,6 +332,21 @@ MUTATIONS: Sequence[Mutation] = (
         "F3", "the last attempt counts from its claim", claims.dies_between_claim_and_start, ("I8 attempts",)
     ),
     Mutation("F6", "an end needs the token only", claims.cancel_of_a_running_attempt, ("I4 final", *AFTER)),
+    Mutation("L1", "claims count slots without a lock", claims.two_nodes_claim_for_one_key, ("L1 limit",)),
+    Mutation(
+        "L2",
+        "what waits for a slot is not tried again",
+        claims.slot_that_another_node_frees,
+        LOST,
+        _swap(LimitGate, "poll", lambda original: lambda self: None),
+    ),
+    Mutation(
+        "L3",
+        "the end of a run leaves its slot taken",
+        claims.slot_that_another_node_frees,
+        ("L1 limit", *LOST),
+        _swap(Tables, "free_slots", lambda original: lambda self, key: None),
+    ),
     Mutation("G1", "the name is the identity", claims.second_start_under_a_name, RESTLESS, _name_is_identity),
     Mutation(
         "G2",

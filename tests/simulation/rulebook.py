@@ -18,6 +18,7 @@ Each violation names the invariant that is broken:
 | E7 overlap | no occurrence begins while an earlier one of a job that forbids it is not over |
 | G1 restless | in calm weather no shard changes hands |
 | G2 killed the living | a coordinator that was away is no reason to declare anybody dead |
+| L1 limit | no more runs are in flight than a limit of concurrency allows; no slot outlives its run |
 | I12 slots | no process runs more attempts than it has slots |
 """
 
@@ -29,6 +30,7 @@ from tickwheel.domain.outcome import LOST_LIMIT_COUNT
 from tickwheel.domain.run import FINAL, IN_FLIGHT, TERMINAL, RunState
 from tickwheel.ports.store import Run
 from tickwheel.testing.model import ModelDatabase
+from tickwheel.testing.model.statements import limits_of
 
 from .targets import Start
 
@@ -156,6 +158,7 @@ class Rulebook:
             self.broken("I6 early", f"{_text(run)} is due in {due_ms - now_ms} ms")
         if run.job_id in self.cancelled_jobs or (run.job_id, run.scheduled_ms) in self.cancelled_runs:
             self.broken("I7 after cancel", f"{_text(run)} begins")
+        self._check_limits(job, run)
         if not job.recurring:
             return
         if before is None and job.state not in (JobState.ACTIVE, JobState.COMPLETED):
@@ -171,6 +174,14 @@ class Rulebook:
             if open_runs:
                 self.broken("E7 overlap", f"{_text(run)} begins beside {_text(open_runs[0])}")
 
+    def _check_limits(self, job: Job, run: Run) -> None:
+        tables = self.database.tables
+        for limit in limits_of(job):
+            self.counts["limited starts"] += 1
+            others = [key for key in tables.in_flight if limit.name in _names(tables.jobs[key[0]])]
+            if len(others) > limit.limit:
+                self.broken("L1 limit", f"{_text(run)} is number {len(others)} of {limit.limit}")
+
     def _check_end(self, run: Run) -> None:
         self.counts[run.state.name] += 1
         key, token = (run.job_id, run.scheduled_ms), (run.job_id, run.fence)
@@ -184,6 +195,10 @@ class Rulebook:
             self.broken("I8 attempts", f"{_text(run)} though its last attempt never began")
         if run.attempt > self._allowed[run.job_id]:
             self.broken("I8 attempts", f"{_text(run)} has used up {run.attempt}")
+
+
+def _names(job: Job) -> set[str]:
+    return {limit.name for limit in limits_of(job)}
 
 
 def _text(run: Run) -> str:

@@ -5,6 +5,7 @@ import json
 import numpy as np
 
 from tickwheel.domain.columns import TIMER
+from tickwheel.domain.concurrency import Limit
 from tickwheel.domain.job import CatchUp, Lane, Overlap
 from tickwheel.domain.outcome import OK
 from tickwheel.domain.requests.patch import parse_patch
@@ -211,6 +212,28 @@ async def cancel_of_a_running_attempt(stage: Stage) -> None:
     await stage.now(stage.jobs.cancel(TENANT, job_id))
     stage.rulebook.cancelled(job_id)
     await stage.pass_ms(1_000)
+
+
+async def two_nodes_claim_for_one_key(stage: Stage) -> None:
+    """Two nodes claim runs of one key, of which one may run, and both claims hang."""
+    first, second = await stage.start("a", "b")
+    for name in ("a", "b"):
+        stage.script_of(name).opens["claim"] = [300]
+    stage.attempts(1_000)
+    shards = [next(iter(node.scheduler.holdings.shards())) for node in (first, second)]
+    await stage.add(*(stage.job(200, shard=shard, concurrency=(Limit(1, key="k"),)) for shard in shards))
+    await stage.pass_ms(4_000)
+
+
+async def slot_that_another_node_frees(stage: Stage) -> None:
+    """A run waits for the slot that a run on another node holds."""
+    first, second = await stage.start("a", "b")
+    stage.attempts(900)
+    shards = [next(iter(node.scheduler.holdings.shards())) for node in (first, second)]
+    await stage.add(stage.job(0, shard=shards[0], concurrency=(Limit(1, key="k"),)))
+    await stage.until(lambda: bool(stage.database.tables.in_flight))
+    await stage.add(stage.job(0, shard=shards[1], concurrency=(Limit(1, key="k"),)))
+    await stage.pass_ms(3_000)
 
 
 async def second_start_under_a_name(stage: Stage) -> None:

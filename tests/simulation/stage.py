@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 from msgspec.structs import replace
 
 from tickwheel.domain.columns import Rows
+from tickwheel.domain.concurrency import Limit
 from tickwheel.domain.errors import TickwheelError
 from tickwheel.domain.ids import make_job_id
 from tickwheel.domain.job import CatchUp, Job, Lane, Overlap, ScheduleType, Spec, Target, TargetType
@@ -182,6 +183,7 @@ class Stage(Story):
         overlap: Overlap = Overlap.ALLOW,
         catch_up: CatchUp = CatchUp.FIRE_ONCE,
         shard: int = SHARD,
+        concurrency: tuple[Limit, ...] = (),
     ) -> NewJob:
         """A job of the shard, due in so long, or recurring with its first occurrence then."""
         self.job_count += 1
@@ -193,6 +195,7 @@ class Stage(Story):
             cron=cron,
             overlap=overlap,
             catch_up=catch_up,
+            concurrency=concurrency,
         )
         job = Job(
             job_id=make_job_id(

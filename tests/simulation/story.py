@@ -14,6 +14,7 @@ from typing import Any, Final
 import msgspec
 from tests.small_claims import small_claims
 
+from tickwheel.adapters.memory.audit import audit_slots
 from tickwheel.adapters.memory.peers import MemoryNetwork
 from tickwheel.domain.ids import job_id_text
 from tickwheel.domain.job import Job, JobState
@@ -233,6 +234,9 @@ class Story:
 
     def _reckon(self) -> None:
         tables = self.database.tables
+        strays = audit_slots(tables)
+        if strays:
+            self.rulebook.broken("L1 limit", f"{strays} slots are held by nobody")
         for job_id in self.users.known - tables.jobs.keys():
             self.rulebook.broken("I1 lost", f"{job_id_text(job_id)} was answered with 201 and is not there")
         for job in tables.jobs.values():

@@ -19,6 +19,17 @@ from .rulebook import Rulebook
 T = TypeVar("T")
 TENANT: Final = "default"
 CRONS: Final = ("* * * * * *", "*/2 * * * * *", "1/2 * * * * *", "*/3 * * * * *")
+LIMITS: Final[Sequence[list[dict[str, object]]]] = (
+    [],
+    [],
+    [],
+    [],
+    [],
+    [{"key": "one", "limit": 1}],
+    [{"key": "three", "limit": 3}, {"scope": "tenant", "limit": 5}],
+    [{"key": "few", "limit": 2, "max_waiting": 2}],
+)
+"""Each key has one limit, so that it can be said what must hold."""
 RECURRING_LIMIT: Final = 8
 
 
@@ -96,7 +107,12 @@ class Users:
             "initial_interval_sec": 1,
             "max_interval_sec": 1,
         }
-        return {"target": {"endpoint": "https://a.example/x"}, "retry_policy": retry}
+        limits = self._rng.choice(LIMITS)
+        return {
+            "target": {"endpoint": "https://a.example/x"},
+            "retry_policy": retry,
+            **({"concurrency": limits} if limits else {}),
+        }
 
     async def _cancel(self, node: Node) -> None:
         job_id = self._job()
