@@ -89,6 +89,8 @@ def test_roles_that_could_do_nothing_are_refused_with_the_remedy(roles: tuple[st
         {"coordinator": "etcd://h:2379"},
         {"history": "old"},
         {"store_reads": "postgresql://localhost:6432/reads"},
+        {"key_cache": "redis://h"},
+        {"lease_cache": "redis://h"},
         {"advertise": "localhost"},
         {"cluster": "a"},
     ],

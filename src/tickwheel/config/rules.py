@@ -86,6 +86,8 @@ def _check_store(settings: Settings, wrong: Wrong) -> None:
         ("coordinator", settings.coordinator, COORDINATOR_SCHEMES),
         ("queue", settings.queue, QUEUE_SCHEMES),
         ("buffer", settings.buffer, REDIS_SCHEMES),
+        ("key_cache", settings.key_cache, REDIS_SCHEMES),
+        ("lease_cache", settings.lease_cache, REDIS_SCHEMES),
     ):
         # Not more than the scheme is shown: the rest may hold a password.
         scheme = url.partition(":")[0]
@@ -147,6 +149,10 @@ def _check_alone(settings: Settings, wrong: Wrong) -> None:
         wrong("queue", f"an embedded store hands work over in its own process, or over HTTP; {remedy}")
     if settings.history:
         wrong("history", f"an embedded store writes no history files; {remedy}")
+    if settings.key_cache:
+        wrong("key_cache", f"an embedded store answers faster than a cache would; {remedy}")
+    if settings.lease_cache:
+        wrong("lease_cache", f"an embedded store has its queue in the same process; {remedy}")
     if settings.store_reads:
         wrong("store_reads", f"an embedded store has no pooler to read through; {remedy}")
     if settings.advertise:

@@ -73,6 +73,12 @@ class Settings:
     buffer_near_seconds: int = _setting(
         300, "With a buffer: how far ahead timers are held in memory.", low=10, high=3_600
     )
+    key_cache: str = _setting(
+        "", "Remembers idempotency keys, so that repeated requests cost the store less: redis://… (default: off)."
+    )
+    lease_cache: str = _setting(
+        "", "Lets workers skip hints that another one has just taken: redis://… (default: off)."
+    )
     advertise: str = _setting(
         "", "Address by which other nodes reach this one (default: the one that it listens on)."
     )
@@ -131,7 +137,7 @@ class Settings:
 
 
 SECRET: Final = frozenset({"token", "webhook_secret"})
-WITH_PASSWORDS: Final = ("store", "coordinator", "queue", "buffer", "store_reads")
+WITH_PASSWORDS: Final = ("store", "coordinator", "queue", "buffer", "key_cache", "lease_cache", "store_reads")
 """Addresses that may hold a password."""
 TYPES: Final[dict[str, Any]] = get_type_hints(Settings)
 FIELDS: Final = {f.name: f for f in fields(Settings)}

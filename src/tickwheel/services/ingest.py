@@ -8,8 +8,9 @@ armed together after that turn: arming a thousand rows costs little more than ar
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
-from typing import Final
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from typing import Final, TypeAlias
 
 import msgspec
 from msgspec.structs import replace
@@ -61,6 +62,10 @@ ITEMS_A_TURN: Final = 500
 DRAWN_BYTES: Final = 256 * RANDOM_BYTES
 
 
+InsertJobs: TypeAlias = Callable[[Sequence[NewJob]], Awaitable[Sequence[Inserted]]]
+"""As `ports.store.JobStore.insert_jobs`."""
+
+
 class Ingest:
     """Inserts jobs in batches, each batch one durable commit."""
 
@@ -71,12 +76,16 @@ class Ingest:
         clock: Clock,
         randomness: Randomness,
         held_shards: Callable[[], Sequence[int]],
+        insert_jobs: InsertJobs | None = None,
     ) -> None:
         self._store, self._owner, self._clock, self._randomness = store, owner, clock, randomness
+        self._insert_jobs = insert_jobs
         self._held_shards = held_shards
         self._turn = int.from_bytes(randomness.random_bytes(2), "big")
         self._drawn, self._drawn_used = b"", 0
         self._inserting = 0
+        # Told how many jobs are being stored.
+        self.counted: Callable[[int], AbstractContextManager[None]] = lambda job_count: nullcontext()
         self._to_arm: list[tuple[Job, FirstTimer]] = []
 
     def next_shard(self) -> int:
@@ -115,7 +124,8 @@ class Ingest:
                 await self._clock.sleep_ms(0)
             placed += self._new_jobs(requests[start : start + ITEMS_A_TURN], now_ms, answers)
         if placed:
-            await self._commit(placed, answers)
+            with self.counted(len(placed)):
+                await self._commit(placed, answers)
         return answers
 
     def _new_jobs(
@@ -148,7 +158,8 @@ class Ingest:
     ) -> None:
         self._inserting += 1
         try:
-            inserted = await self._store.insert_jobs([new for _, _, new in wanted])
+            insert_jobs = self._insert_jobs or self._store.insert_jobs
+            inserted = await insert_jobs([new for _, _, new in wanted])
         finally:
             self._inserting -= 1
         nothing_waits = not self._to_arm

@@ -31,7 +31,8 @@ from tickwheel.services.changes.end import cancel, delete
 from tickwheel.services.changes.hold import pause, resume
 from tickwheel.services.changes.named import replace_named
 from tickwheel.services.changes.taken import Taken, knowing_taken
-from tickwheel.services.ingest import ITEMS_A_TURN, Created, Ingest, every_shard, with_key
+from tickwheel.services.ingest import ITEMS_A_TURN, Created, Ingest, InsertJobs, every_shard, with_key
+from tickwheel.services.shedding import Shedding
 
 __all__ = ["Created", "Jobs", "Put", "PutOutcome"]
 
@@ -70,10 +71,21 @@ class Jobs:
         clock: Clock,
         randomness: Randomness,
         held_shards: Callable[[], Sequence[int]] = every_shard,
+        insert_jobs: InsertJobs | None = None,
     ) -> None:
         self._store, self._clock = store, clock
-        self._ingest = Ingest(store, owner, clock, randomness, held_shards)
+        self._ingest = Ingest(store, owner, clock, randomness, held_shards, insert_jobs)
         self._aftermath = Aftermath(owner)
+        self._shedding: Shedding | None = None
+
+    def shed_by(self, shedding: Shedding) -> None:
+        """Refuse new jobs while it says so."""
+        self._shedding, self._ingest.counted = shedding, shedding.inserting
+
+    def check_room(self) -> None:
+        """Before a request for new jobs is read. Raises `Overloaded`."""
+        if self._shedding is not None:
+            self._shedding.check()
 
     async def create(self, request: JobRequest, idempotency_key_header: str | None = None) -> Created:
         """Make one job. Raises `InvalidRequest`, `IdempotencyKeyMismatch` and `IdempotencyConflict`."""

@@ -36,15 +36,24 @@ from tickwheel.services.audit import StandingAudit
 from tickwheel.services.dead_letters import DeadLetters
 from tickwheel.services.ingest import every_shard
 from tickwheel.services.jobs import Jobs
+from tickwheel.services.known_keys import KnownKeys
 from tickwheel.services.ownership.holdings import Holdings
 from tickwheel.services.remote.desk import WorkerDesk
 from tickwheel.services.runs import Runs
 from tickwheel.services.scheduler import Scheduler
+from tickwheel.services.shedding import Behind, Shedding, behind_of
 from tickwheel.services.store_clock import StoreClock
 from tickwheel.services.supervision import supervise
+from tickwheel.wiring.accelerators import open_known_keys, with_brief_leases
 from tickwheel.wiring.cluster import Cluster
 from tickwheel.wiring.firing import build_scheduler
-from tickwheel.wiring.gauges import add_audit_gauges, add_clock_gauges, add_cluster_gauges, add_gauges
+from tickwheel.wiring.gauges import (
+    add_audit_gauges,
+    add_clock_gauges,
+    add_cluster_gauges,
+    add_gauges,
+    add_shedding_gauges,
+)
 from tickwheel.wiring.nobody import Nobody
 from tickwheel.wiring.queues import open_queue, queue_url
 from tickwheel.wiring.shared_store import open_shared_store
@@ -72,6 +81,7 @@ class Node:
         audit: StandingAudit,
         events: EventSink,
         queue: Queue,
+        known_keys: KnownKeys | None,
     ) -> None:
         self._audit, self._events = audit, events
         self._auditing: asyncio.Task[None] | None = None
@@ -80,10 +90,19 @@ class Node:
         self.handlers, self.worker = handlers, worker
         owner: Owner = Nobody() if scheduler is None else scheduler
         held = every_shard if cluster is None else cluster.holdings.shards
-        self.jobs = Jobs(store, owner, clock, SystemRandomness(), held)
+        insert_jobs = None if known_keys is None else known_keys.insert_jobs
+        self.jobs = Jobs(store, owner, clock, SystemRandomness(), held, insert_jobs)
+        self.shedding = Shedding(
+            clock=clock,
+            events=events,
+            uncommitted=(lambda: 0) if scheduler is None else lambda: scheduler.completions.pending,
+            behind=Behind if scheduler is None else lambda: behind_of(scheduler.ready, scheduler.pools, clock),
+        )
+        add_shedding_gauges(metrics, self.shedding)
+        self.jobs.shed_by(self.shedding)
         self.runs = Runs(store=store, owner=owner, clock=clock)
         self.dead_letters = DeadLetters(store=store, owner=owner, clock=clock)
-        self._queue = queue
+        self._queue, self._known_keys = queue, known_keys
         self.workers = WorkerDesk(
             store=store,
             queue=queue,
@@ -112,6 +131,7 @@ class Node:
         """Begin to fire."""
         if self.cluster is not None:
             await self.cluster.start()
+        self.shedding.start()
         if self.serves_api:
             self.workers.start()
         if self.scheduler is not None:
@@ -124,6 +144,7 @@ class Node:
         grace_ms = self.settings.grace_seconds * 1000
         began_ms = self.clock.monotonic_ms()
         self.workers.stop_polls()
+        await self.shedding.stop()
         if self._auditing is not None:
             self._auditing.cancel()
             await asyncio.gather(self._auditing, return_exceptions=True)
@@ -141,6 +162,8 @@ class Node:
             await self.cluster.aclose()
         await self.workers.close()
         await self._queue.aclose()
+        if self._known_keys is not None:
+            await self._known_keys.aclose()
         await self.store.aclose()
 
     async def stop(self) -> None:
@@ -237,7 +260,8 @@ class _Parts:
                 events=self._events,
                 version=version("tickwheel"),
             )
-            queue = open_queue(queue_url(settings), settings, clock)
+            queue = with_brief_leases(open_queue(queue_url(settings), settings, clock), settings, clock)
+            known_keys = open_known_keys(settings, store, clock)
             scheduler = None
             if settings.has(Role.SCHEDULER):
                 scheduler = build_scheduler(
@@ -259,7 +283,7 @@ class _Parts:
             await store.aclose()
             raise
         add_cluster_gauges(self._metrics, cluster)
-        return self._node(store, scheduler, cluster, clock, queue)
+        return self._node(store, scheduler, cluster, clock, queue, known_keys)
 
     def _node(
         self,
@@ -268,6 +292,7 @@ class _Parts:
         cluster: Cluster | None,
         clock: Clock,
         queue: Queue,
+        known_keys: KnownKeys | None = None,
     ) -> Node:
         is_leader = cluster.is_leader if cluster is not None else lambda: True
         audit = StandingAudit(store=store, clock=clock, events=self._events, is_leader=is_leader)
@@ -286,4 +311,5 @@ class _Parts:
             audit=audit,
             events=self._events,
             queue=queue,
+            known_keys=known_keys,
         )

@@ -34,6 +34,7 @@ from tickwheel.services.remote.store_source import StoreSource
 from tickwheel.services.remote.worker_loop import BuildExecutor, WorkerLoop
 from tickwheel.services.store_clock import StoreClock, StoreClockWatch
 from tickwheel.services.supervision import supervise
+from tickwheel.wiring.accelerators import with_brief_leases
 from tickwheel.wiring.cluster import advertised_host
 from tickwheel.wiring.executors import handlers_of, signing_keys_of, webhooks
 from tickwheel.wiring.node import node_name
@@ -157,6 +158,7 @@ class _Parts:
             await clock.synchronise(store)
             clock.refuse_when_off()
             queue = open_queue(queue_url(self._settings), self._settings, clock)
+            queue = with_brief_leases(queue, self._settings, clock)
             closers.insert(0, queue.aclose)
             process = process_name(self._name, SystemRandomness().random_bytes(RANDOM_BYTES))
             peers = TcpPeers(host=self._settings.host, advertise=advertised_host(self._settings), clock=clock)

@@ -5,12 +5,22 @@ from collections.abc import Callable, Sequence
 from tickwheel.adapters.memory.changes import apply, insert_job
 from tickwheel.adapters.memory.tables import KeyRow, Tables
 from tickwheel.adapters.memory.views import job_view
+from tickwheel.ports.keys import Key, KeyHolder
 from tickwheel.ports.store import Change, Changed, Inserted, InsertStatus, JobView, NewJob
 
 
 def insert_jobs(tables: Tables, jobs: Sequence[NewJob], now_ms: int) -> list[Inserted]:
     """One answer per job, in order."""
     return [_insert(tables, new, now_ms) for new in jobs]
+
+
+def find_keys(tables: Tables, keys: Sequence[Key]) -> list[KeyHolder | None]:
+    """See `KeyedStore.find_keys`."""
+    rows = [tables.keys.get(key) for key in keys]
+    return [
+        None if row is None else KeyHolder(row.job_id, row.request_hash, row.next_ms, row.created_ms)
+        for row in rows
+    ]
 
 
 def put_named(

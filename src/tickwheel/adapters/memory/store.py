@@ -32,6 +32,7 @@ from tickwheel.domain.job import JobState, encode_spec
 from tickwheel.domain.outcome import ProgressNote
 from tickwheel.ports.audit import AuditPiece
 from tickwheel.ports.clock import Clock
+from tickwheel.ports.keys import Key, KeyHolder
 from tickwheel.ports.shards import STORED, Fed, FeedSessionLost, HeldPair, ShardState, Snapshot, Taken
 from tickwheel.ports.store import (
     AttemptNote,
@@ -67,6 +68,10 @@ class MemoryStore:
     async def insert_jobs(self, jobs: Sequence[NewJob]) -> Sequence[Inserted]:
         with self._tables.transaction():
             return inserts.insert_jobs(self._tables, jobs, self._clock.now_ms())
+
+    async def find_keys(self, keys: Sequence[Key]) -> Sequence[KeyHolder | None]:
+        """See `ports.keys.KeyedStore`."""
+        return inserts.find_keys(self._tables, keys)
 
     async def change_job(self, tenant_id: str, job_id: bytes, decide: JobDecision) -> Changed | None:
         with self._tables.transaction():

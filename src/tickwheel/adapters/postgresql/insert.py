@@ -7,7 +7,7 @@ already was sent again because its answer was lost: it counts as a replay.
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Final, NamedTuple
+from typing import Final
 
 import psycopg
 
@@ -21,20 +21,11 @@ from tickwheel.domain.errors import KeyInFlight
 from tickwheel.domain.ids import shard_of
 from tickwheel.domain.job import encode_spec
 from tickwheel.ports.alike import is_plain
+from tickwheel.ports.keys import Key, KeyHolder
 from tickwheel.ports.store import Inserted, InsertStatus, NewJob
 
 SQL: Final = load_statements("insert")
-_Key = tuple[str, str]
 _LOCK_NOT_AVAILABLE: Final = "55P03"
-
-
-class _KeyHolder(NamedTuple):
-    """What an idempotency key was first used for."""
-
-    job_id: bytes
-    request_hash: bytes
-    next_ms: int | None
-    created_ms: int
 
 
 def insert_jobs(session: Session, jobs: Sequence[NewJob], pin_ms: int | None = None) -> list[Inserted]:
@@ -119,14 +110,14 @@ def new_job_bindings(jobs: Sequence[NewJob], pin_ms: int | None) -> Bindings:
     }
 
 
-def _key(new: NewJob) -> _Key | None:
+def _key(new: NewJob) -> Key | None:
     key = new.job.idempotency_key
     return None if key is None else (new.job.tenant_id, key)
 
 
-def _first_of_keys(jobs: Sequence[NewJob]) -> dict[_Key | None, int]:
+def _first_of_keys(jobs: Sequence[NewJob]) -> dict[Key | None, int]:
     """By key, the first job of the batch that carries it."""
-    first: dict[_Key | None, int] = {}
+    first: dict[Key | None, int] = {}
     for number, new in enumerate(jobs):
         key = _key(new)
         if key is not None:
@@ -139,7 +130,7 @@ def _created(new: NewJob) -> Inserted:
     return Inserted(InsertStatus.CREATED, new.job.job_id, next_ms, new.job.created_ms)
 
 
-def _answer(new: NewJob, written: set[bytes], holders: dict[_Key, _KeyHolder], sent: bool) -> Inserted:
+def _answer(new: NewJob, written: set[bytes], holders: dict[Key, KeyHolder], sent: bool) -> Inserted:
     if sent and new.job.job_id in written:
         return _created(new)
     next_ms = None if new.timer is None else new.timer.due_ms
@@ -152,10 +143,16 @@ def _answer(new: NewJob, written: set[bytes], holders: dict[_Key, _KeyHolder], s
     return Inserted(InsertStatus.REPLAYED, holder.job_id, holder.next_ms, holder.created_ms)
 
 
-def _stored_holders(session: Session, keys: Sequence[_Key]) -> dict[_Key, _KeyHolder]:
+def find_keys(session: Session, keys: Sequence[Key]) -> list[KeyHolder | None]:
+    """What is committed under these, in the order given."""
+    holders = _stored_holders(session, keys)
+    return [holders.get(key) for key in keys]
+
+
+def _stored_holders(session: Session, keys: Sequence[Key]) -> dict[Key, KeyHolder]:
     if not keys:
         return {}
     bindings = {"tenants": texts([tenant for tenant, _ in keys]), "keys": texts([key for _, key in keys])}
     return {
-        keys[row[0] - 1]: _KeyHolder(row[1].bytes, *row[2:]) for row in session.rows(SQL["stored_keys"], bindings)
+        keys[row[0] - 1]: KeyHolder(row[1].bytes, *row[2:]) for row in session.rows(SQL["stored_keys"], bindings)
     }

@@ -24,6 +24,8 @@ _METAVARS: Final = {
     "queue_rate": "handler:NAME=RATE",
     "queue": "URL",
     "buffer": "URL",
+    "key_cache": "URL",
+    "lease_cache": "URL",
     "roles": "api,scheduler,worker",
     "store": "URL",
     "store_reads": "URL",

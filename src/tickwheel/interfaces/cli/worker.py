@@ -15,6 +15,7 @@ SHARED: Final = (
     "app",
     "store",
     "queue",
+    "lease_cache",
     "cluster",
     "host",
     "advertise",
