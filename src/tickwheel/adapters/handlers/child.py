@@ -15,54 +15,72 @@ import threading
 from typing import Final, NoReturn
 
 from tickwheel.adapters.handlers.context import HandlerContext
-from tickwheel.adapters.handlers.frames import LENGTH, Answer, Call, Ended, Said, decode_call, frame
+from tickwheel.adapters.handlers.frames import LENGTH, Call, Ended, Said, decode_call, frame
 from tickwheel.adapters.handlers.outcomes import failure, outcome_of_error, outcome_of_return, told
 from tickwheel.adapters.handlers.registry import Registered
-from tickwheel.adapters.system import SystemClock
-from tickwheel.domain.outcome import Outcome, OutcomeClass, clip_text
+from tickwheel.domain.outcome import Outcome, OutcomeClass, ProgressNote, clip_text
 
-SAY_EVERY_MS: Final = 100
-"""What a handler says more often is told with what it says next, or not at all."""
+SAY_EVERY_S: Final = 0.1
+"""What a handler says more often is told with what it says next."""
 
 
 class _Context(HandlerContext):
     """Tells the parent."""
 
-    __slots__ = ("_clock", "_deadline_ms", "_line", "_said_ms")
+    __slots__ = ("_deadline_ms", "_line")
 
-    def __init__(self, call: Call, line: "_Line", clock: SystemClock) -> None:
+    def __init__(self, call: Call, line: "_Line") -> None:
         super().__init__(call.work)
-        self._deadline_ms = call.deadline_ms
-        self._line, self._clock = line, clock
-        self._said_ms = -SAY_EVERY_MS
+        self._deadline_ms, self._line = call.deadline_ms, line
 
     @property
     def deadline_ms(self) -> int | None:
         return self._deadline_ms
 
     def _tell(self) -> None:
-        now_ms = self._clock.monotonic_ms()
-        finished = self._beat is not None and self._beat.progress == 1.0
-        if self._beat is not None and (finished or now_ms - self._said_ms >= SAY_EVERY_MS):
-            self._said_ms = now_ms
-            self._line.send(Said(self._beat))
+        if self._beat is not None:
+            self._line.say(self._beat)
 
 
 class _Line:
-    """The socket. What comes in is read by a thread of its own, so that the parent's end is seen at any time."""
+    """The socket. A thread reads it, so that the parent's end is seen at any time; another one tells it things."""
 
     def __init__(self, connection: socket.socket) -> None:
         self._connection = connection
         self._calls: queue.SimpleQueue[bytes] = queue.SimpleQueue()
         self._sending = threading.Lock()
-        threading.Thread(target=self._read, name="tickwheel-parent", daemon=True).start()
+        self._said: ProgressNote | None = None
+        self._has_said = threading.Event()
+        for work in (self._read, self._tell):
+            threading.Thread(target=work, name="tickwheel-parent", daemon=True).start()
 
     def next_call(self) -> bytes:
         return self._calls.get()
 
-    def send(self, answer: Answer) -> None:
+    def say(self, note: ProgressNote) -> None:
+        """Soon; the latest counts."""
+        self._said = note
+        self._has_said.set()
+
+    def end(self, ended: Ended) -> None:
+        """The call is over; what was said last goes before it."""
         with self._sending:
-            self._connection.sendall(frame(answer))
+            self._send_said()
+            self._connection.sendall(frame(ended))
+
+    def _tell(self) -> None:
+        pause = threading.Event()  # never set: waiting for it is a pause
+        while True:
+            self._has_said.wait()
+            with self._sending:
+                self._send_said()
+            pause.wait(SAY_EVERY_S)
+
+    def _send_said(self) -> None:
+        self._has_said.clear()
+        said, self._said = self._said, None
+        if said is not None:
+            self._connection.sendall(frame(Said(said)))
 
     def _read(self) -> None:
         stream = self._connection.makefile("rb")
@@ -75,20 +93,20 @@ class _Line:
 
 def serve(connection: socket.socket) -> NoReturn:
     """Make calls until the parent ends the line."""
-    line, clock = _Line(connection), SystemClock()
+    line = _Line(connection)
     handlers: dict[tuple[str, str], Registered] = {}
     while True:
         call = decode_call(line.next_call())
         try:
-            outcome, worn = _make(call, handlers, line, clock), False
+            outcome, worn = _make(call, handlers, line), False
         except MemoryError as error:
             outcome, worn = failure(OutcomeClass.LOST, clip_text(f"out of memory ({told(error)})")), True
-        line.send(Ended(outcome, worn))
+        line.end(Ended(outcome, worn))
         if worn:
             os._exit(0)
 
 
-def _make(call: Call, handlers: dict[tuple[str, str], Registered], line: _Line, clock: SystemClock) -> Outcome:
+def _make(call: Call, handlers: dict[tuple[str, str], Registered], line: _Line) -> Outcome:
     try:
         handler = handlers.get((call.module, call.qualname)) or _load(call)
         handlers[call.module, call.qualname] = handler
@@ -97,7 +115,7 @@ def _make(call: Call, handlers: dict[tuple[str, str], Registered], line: _Line, 
     except BaseException as error:  # whatever the user's module does when it is imported
         return failure(OutcomeClass.RETRYABLE, clip_text(f"{call.module} can't be imported: {told(error)}"))
     try:
-        arguments = handler.arguments(call.work.payload, _Context(call, line, clock))
+        arguments = handler.arguments(call.work.payload, _Context(call, line))
         made = handler.function(*arguments)
         return outcome_of_return(asyncio.run(made) if handler.is_async else made)
     except MemoryError:
