@@ -1,21 +1,20 @@
 """What there is to do for workers elsewhere, measured by the owners of the shards and summed over all of them.
 
 Each owner counts what comes due in its shards for workers elsewhere (also where no worker is left that could do
-it) and what of it waits. In a cluster that travels with the beats, so any node that fires knows the sum. How long runs
-take and how many slots there are, the workers say themselves, with their sessions.
+it) and what of it waits. In a cluster that travels with the beats, so any node that fires knows the sum. How long
+runs take and how many slots there are, the workers say themselves, with their sessions.
 
 Arrivals are counted where a timer is sorted, and a timer may be sorted again later: after a while without workers,
 say. Only one that has just come due is an arrival, the others wait already.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Final
+from typing import Final, Protocol
 
 import msgspec
 import numpy as np
 
 from tickwheel.domain.columns import FLAG_LANE_MASK, Rows
-from tickwheel.domain.job import Lane
 from tickwheel.domain.lanes import LANE_COUNT
 from tickwheel.domain.scaling import (
     MEAN_RUN_MS_DEFAULT,
@@ -71,6 +70,32 @@ class Arrivals:
             self._buckets[old % BUCKET_COUNT] = 0
         self._bucket = bucket
         return bucket
+
+
+class Waiting(Protocol):
+    """What waits for workers elsewhere, in order."""
+
+    def counts(self) -> Sequence[int]: ...
+
+    def oldest_due_ms(self) -> Sequence[int | None]: ...
+
+
+class Dropped(Protocol):
+    """What waits in the store, because no worker that is left could do it."""
+
+    def counts(self) -> Sequence[int]: ...
+
+    def lowest_due_ms(self) -> int | None: ...
+
+
+def lane_loads(waiting: Waiting, dropped: Dropped, arrivals: Arrivals) -> Sequence[LaneLoad]:
+    """Of one owner. The oldest of what was dropped is known for all lanes together only."""
+    lowest_ms, loads = dropped.lowest_due_ms(), []
+    columns = waiting.counts(), waiting.oldest_due_ms(), dropped.counts(), arrivals.per_kilosecond()
+    for count, oldest_ms, dropped_count, rate in zip(*columns, strict=True):
+        known = [due_ms for due_ms in (oldest_ms, lowest_ms if dropped_count else None) if due_ms is not None]
+        loads.append(LaneLoad(int(count) + dropped_count, rate, min(known, default=0)))
+    return loads
 
 
 class LaneNeed(msgspec.Struct, frozen=True):
@@ -152,8 +177,3 @@ def total_load(loads: Sequence[LaneLoad]) -> LaneLoad:
         arrivals_per_kilosecond=sum(load.arrivals_per_kilosecond for load in loads),
         oldest_due_ms=min((load.oldest_due_ms for load in loads if load.oldest_due_ms), default=0),
     )
-
-
-def lane_names() -> Sequence[str]:
-    """In the order of loads."""
-    return [lane.name for lane in Lane]

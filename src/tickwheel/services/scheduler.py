@@ -178,6 +178,7 @@ class Scheduler:
             on_room=self._wake_claims,
             on_fresh=lambda: self._safety_net.start_over(),
             on_dead=lambda: self._reaper.wake(),
+            unserved=self._unserved,
         )
         self._reaper = Reaper(
             store=store,

@@ -5,6 +5,8 @@ from typing import Final
 
 import msgspec
 
+from tickwheel.domain.scaling import LaneLoad
+
 SCHEDULER_ROLE: Final = "scheduler"
 LARGEST_NOTE_BYTES: Final = 4_096
 
@@ -19,6 +21,7 @@ class NodeNote(msgspec.Struct, frozen=True):
     unfit: str = ""  # why it must own nothing (its clock is off, ...); empty: fit
     draining: bool = False
     clock_difference_ms: int = 0
+    load: tuple[LaneLoad, ...] = ()  # what it has for workers elsewhere, by lane
 
     @property
     def is_candidate(self) -> bool:

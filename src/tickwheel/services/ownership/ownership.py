@@ -25,6 +25,7 @@ from typing import Final
 import msgspec
 
 from tickwheel.domain.errors import OutcomeUnknown, StoreUnavailable
+from tickwheel.domain.scaling import LaneLoad
 from tickwheel.ports.clock import Clock, Randomness
 from tickwheel.ports.coordinator import Coordinator
 from tickwheel.ports.events import Deposed, EventSink
@@ -37,7 +38,7 @@ from tickwheel.services.ownership.dead_nodes import DeadNodes, earlier_names
 from tickwheel.services.ownership.holdings import Holdings
 from tickwheel.services.ownership.intake import Intake
 from tickwheel.services.ownership.leadership import Leadership
-from tickwheel.services.ownership.membership import Member, Membership, candidates
+from tickwheel.services.ownership.membership import Member, Membership, Standing, candidates
 from tickwheel.services.ownership.node_note import NodeNote, incarnation_of, process_name, process_of
 from tickwheel.services.ownership.placement import plan
 from tickwheel.services.ownership.store_contact import StoreContact
@@ -142,6 +143,14 @@ class Ownership:
     def set_clock_difference(self, difference_ms: int) -> None:
         """Tell the others how far this machine's clock is off."""
         self._beats.say(clock_difference_ms=difference_ms)
+
+    def say_load(self, load: Sequence[LaneLoad]) -> None:
+        """What this node has for workers elsewhere."""
+        self._beats.say(load=tuple(load))
+
+    def loads(self) -> Sequence[Sequence[LaneLoad]]:
+        """The same of all others that are alive."""
+        return [member.note.load for member in self.members() if member.standing is Standing.ALIVE]
 
     def lost(self, found: Mapping[int, int]) -> None:
         """The store refused a claim or a pair of these (shard -> epoch it was made under): they are gone."""

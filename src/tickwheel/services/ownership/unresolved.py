@@ -21,9 +21,10 @@ from typing import Final, Protocol
 
 import numpy as np
 
-from tickwheel.domain.columns import Ints, Rows
+from tickwheel.domain.columns import FLAG_LANE_MASK, Ints, Rows
 from tickwheel.domain.id_columns import shards_of
 from tickwheel.domain.ids import SHARD_COUNT
+from tickwheel.domain.lanes import LANE_COUNT
 
 NEVER_MS: Final = (1 << 63) - 1
 FEW_TIMERS: Final = 20_000
@@ -36,21 +37,40 @@ def no_floors() -> Ints:
 
 
 class Unserved:
-    """Floors for timers that were dropped because nothing here runs their target."""
+    """Floors for timers that were dropped because nothing here runs their target; and roughly how many they are.
+
+    `on_dropped` gets their rows.
+    """
 
     def __init__(self) -> None:
+        self.on_dropped: Callable[[Rows], None] = lambda timers: None
         self.floors: Ints = no_floors()
         self._since_pass: Ints = no_floors()
+        self._counts: Ints = np.zeros(LANE_COUNT, dtype=np.int64)
+        self._counts_since: Ints = np.zeros(LANE_COUNT, dtype=np.int64)
 
     def note(self, timers: Rows) -> None:
         """These were dropped."""
         if len(timers):
             for floors in (self.floors, self._since_pass):
                 lower(floors, timers)
+            self._counts_since += np.bincount(timers["flags"] & FLAG_LANE_MASK, minlength=LANE_COUNT)
+            self.on_dropped(timers)
 
     def end_pass(self) -> None:
         """All overdue timers were read since the pass before ended: what is still unserved was noted meanwhile."""
         self.floors, self._since_pass = self._since_pass, no_floors()
+        self._counts, self._counts_since = self._counts_since, np.zeros(LANE_COUNT, dtype=np.int64)
+
+    def counts(self) -> Sequence[int]:
+        """By lane: as many as the latest pass met, or this one so far; some may be counted twice."""
+        counts: Sequence[int] = np.maximum(self._counts, self._counts_since).tolist()
+        return counts
+
+    def lowest_due_ms(self) -> int | None:
+        """The earliest due time of them; None: there are none."""
+        lowest = int(self.floors.min())
+        return None if lowest == NEVER_MS else lowest
 
     def forget(self, shards: Sequence[int]) -> None:
         """These shards have left, or are loaded anew."""

@@ -62,6 +62,14 @@ class Backlog:
             for lane in range(LANE_COUNT)
         ]
 
+    def oldest_due_ms(self) -> Sequence[int | None]:
+        """The earliest due time that waits, by lane, roughly."""
+        by_ring = [ring.oldest_due_ms(_kind(route), rough=True) for route, ring in self._rings.items()]
+        return [
+            min((due_ms for ring in by_ring if (due_ms := ring[lane]) is not None), default=None)
+            for lane in range(LANE_COUNT)
+        ]
+
     def push(self, route: str, timers: Rows) -> None:
         """Let these wait for room in the queue."""
         if len(timers):

@@ -12,12 +12,15 @@ import numpy as np
 
 from tickwheel.domain.columns import Bools, Ints, Rows
 from tickwheel.domain.job import Lane, Spec, Target
+from tickwheel.domain.scaling import LaneLoad
 from tickwheel.ports.clock import Clock
 from tickwheel.ports.events import EventSink
 from tickwheel.ports.peers import Peers
 from tickwheel.ports.queue import WEBHOOKS, Queue, Topic, route_of
 from tickwheel.ports.store import Store
 from tickwheel.services.completion import Completions
+from tickwheel.services.load import Arrivals, lane_loads
+from tickwheel.services.ownership.unresolved import Unserved
 from tickwheel.services.ready import KIND_WEBHOOK, ReadyRing
 from tickwheel.services.remote.backlog import Backlog
 from tickwheel.services.remote.outbox import Outbox
@@ -27,7 +30,7 @@ from tickwheel.services.remote.watch import WorkerWatch
 
 
 class Elsewhere:
-    """`local_routes` are those that this process serves itself. `on_change`: look for work again."""
+    """`local_routes` are those that this process serves itself. `unserved` is what nobody can do."""
 
     def __init__(
         self,
@@ -43,7 +46,10 @@ class Elsewhere:
         on_room: Callable[[], None],
         on_fresh: Callable[[], None],
         on_dead: Callable[[], None],
+        unserved: Unserved,
     ) -> None:
+        self._unserved, self.arrivals = unserved, Arrivals(clock)
+        unserved.on_dropped = self.arrivals.note
         self._has_queue, self._ready = queue is not None, ready
         self._local, self._on_room, self._on_fresh = frozenset(local_routes), on_room, on_fresh
         self.routes = Routes(clock)
@@ -88,6 +94,10 @@ class Elsewhere:
         """Whether there is anything to do for elsewhere: something waits for it, or could be given to it."""
         return bool(self.routes)
 
+    def load(self) -> Sequence[LaneLoad]:
+        """What there is to do for workers, by lane."""
+        return lane_loads(self.backlog, self._unserved, self.arrivals)
+
     def serves(self, target: Target) -> bool:
         """Whether workers elsewhere run it, or did until a moment ago."""
         return bool(self.routes) and self.routes.known(route_of(target))
@@ -100,6 +110,7 @@ class Elsewhere:
                 by_route.setdefault(route_of(spec.target), []).append(number)
         for route, numbers in by_route.items():
             self.backlog.push(route, timers[numbers])
+            self.arrivals.note(timers[numbers])
 
     def spill_room(self, kind: int, lane: int) -> int:
         """How many runs that could start here, had they slots, workers elsewhere could take over.
