@@ -90,10 +90,14 @@ class OutcomeUnknown(StoreUnavailable):
 
 
 class Overloaded(TickwheelError):
-    """Too much is waiting already; nothing was written."""
+    """Too much is waiting already; nothing was written. `retry_after_s`: when it may be worth trying again."""
 
     code = "overloaded"
     retryable = True
+
+    def __init__(self, message: str = "", retry_after_s: int = 1) -> None:
+        super().__init__(message)
+        self.retry_after_s = retry_after_s
 
 
 class ConfigError(TickwheelError):

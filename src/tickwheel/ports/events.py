@@ -103,6 +103,13 @@ class HostClosed(msgspec.Struct, frozen=True):
     waiting_count: int
 
 
+class IngestShedding(msgspec.Struct, frozen=True):
+    """New jobs are refused (429) from now on, or taken again. `why` is a value of `domain.shedding.Why`."""
+
+    sheds: bool
+    why: str
+
+
 class ClockStepped(msgspec.Struct, frozen=True):
     """The machine's wall clock was set back; time is slewed until both agree."""
 
@@ -209,6 +216,7 @@ Event: TypeAlias = (
     | RunsUnserved
     | HostOpened
     | HostClosed
+    | IngestShedding
     | ClockStepped
     | ClockDiffers
     | AuditEnded

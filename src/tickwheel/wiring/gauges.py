@@ -6,11 +6,13 @@ from typing import TypeAlias
 from tickwheel.adapters.system import SystemClock
 from tickwheel.adapters.telemetry.metrics import GaugeReading, Metrics
 from tickwheel.domain.job import Lane
+from tickwheel.domain.shedding import Why
 from tickwheel.ports.audit import Standing
 from tickwheel.ports.clock import Clock
 from tickwheel.services.audit import AuditReport, StandingAudit
 from tickwheel.services.ready import KIND_HANDLER, KIND_WEBHOOK
 from tickwheel.services.scheduler import Scheduler
+from tickwheel.services.shedding import Shedding
 from tickwheel.wiring.cluster import Cluster
 
 AddGauge: TypeAlias = Callable[[str, str, Callable[[], float]], None]
@@ -42,11 +44,44 @@ def add_gauges(metrics: Metrics, scheduler: Scheduler, clock: Clock) -> None:
     gauge("armed_timers", "Timers in the wheel.", lambda: len(scheduler.wheel))
     gauge("buffered_timers", "Timers in the buffer outside the process.", lambda: scheduler.buffering.count)
     gauge("held_timers", "Due webhooks that wait for their host.", lambda: scheduler.gate.held_count)
+    gauge("limited_timers", "Due timers that wait for a slot of a limit.", lambda: len(scheduler.limits))
     gauge("parked_timers", "Due timers that are tried again after a pause.", lambda: len(scheduler.parked))
     gauge("uncommitted_completions", "Ended attempts not committed yet.", lambda: scheduler.completions.pending)
     gauge("oldest_due_seconds", "How long the oldest due timer has waited for a slot.", oldest_due_s)
+    metrics.add_gauge(
+        lambda: GaugeReading(
+            name="tickwheel_held_by",
+            help="Due runs that wait for their target, by why.",
+            values=scheduler.gate.hosts.held(clock.monotonic_ms()),
+            label="why",
+        )
+    )
+    metrics.add_gauge(
+        lambda: GaugeReading(
+            name="tickwheel_troubled_hosts",
+            help="Hosts that get fewer webhooks than allowed, by state.",
+            values=scheduler.gate.hosts.states(clock.monotonic_ms()),
+            label="state",
+        )
+    )
     metrics.add_gauge(backlog)
     metrics.add_gauge(in_flight)
+
+
+def add_shedding_gauges(metrics: Metrics, shedding: Shedding) -> None:
+    """Of a node that takes new jobs."""
+    _adder(metrics)("shedding", "1 while new jobs are refused (429).", lambda: float(shedding.why is not None))
+
+    def refused() -> GaugeReading:
+        values = {why.value: float(shedding.refused[why]) for why in Why}
+        return GaugeReading(
+            name="tickwheel_shed_requests",
+            help="Requests for new jobs refused so far (429).",
+            values=values,
+            label="why",
+        )
+
+    metrics.add_gauge(refused)
 
 
 def add_audit_gauges(metrics: Metrics, audit: StandingAudit) -> None:
@@ -60,6 +95,7 @@ def add_audit_gauges(metrics: Metrics, audit: StandingAudit) -> None:
         metrics.add_gauge(read)
 
     reading("unaccounted", "Jobs and runs that nothing will ever fire or end: must be 0.", lambda a: a.unaccounted)
+    reading("stray_slots", "Slots of limits of concurrency that no run holds: must be 0.", lambda a: a.stray_slots)
     reading("overdue", "Jobs and runs due for over a minute and not claimed.", lambda a: a.count(Standing.OVERDUE))
 
 

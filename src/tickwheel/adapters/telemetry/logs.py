@@ -17,6 +17,9 @@ from tickwheel.ports.events import (
     ClockStepped,
     Deposed,
     Event,
+    HostClosed,
+    HostOpened,
+    IngestShedding,
     LeadershipChanged,
     LoopFailed,
     MemberLost,
@@ -31,6 +34,7 @@ from tickwheel.ports.events import (
     WorkerStalled,
 )
 
+NEWS_MS: Final = 5_000
 LEVELS: Final = {name: getattr(logging, name.upper()) for name in ("debug", "info", "warning", "error")}
 
 
@@ -114,6 +118,24 @@ class LogSink:
                             waiting=count,
                             remedy="start with --app MODULE that registers it; its runs wait until then",
                         )
+            case HostOpened():
+                # One that asks for a moment each second is no news.
+                news = event.cause == "failing" or event.pause_ms >= NEWS_MS
+                tell = self._log.warning if news else self._log.debug
+                tell(
+                    "host.left_alone",
+                    host=event.host,
+                    cause=event.cause,
+                    pause_ms=event.pause_ms,
+                    waiting=event.waiting_count,
+                )
+            case HostClosed():
+                tell = self._log.debug if event.open_ms < NEWS_MS else self._log.info
+                tell("host.answers_again", host=event.host, after_ms=event.open_ms, waiting=event.waiting_count)
+            case IngestShedding(sheds=True):
+                self._log.warning("ingest.shedding", why=event.why)
+            case IngestShedding():
+                self._log.info("ingest.resumed")
             case ClockStepped():
                 self._log.warning("clock.stepped_back", behind_ms=event.behind_ms)
             case ClockDiffers():

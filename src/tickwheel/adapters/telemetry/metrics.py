@@ -32,6 +32,7 @@ from tickwheel.ports.events import (
     ClockStepped,
     Deposed,
     Event,
+    HostOpened,
     LeadershipChanged,
     LoopFailed,
     MemberLost,
@@ -71,6 +72,7 @@ class Metrics(Collector):
         self._verdicts = np.zeros(len(ClaimVerdict), dtype=np.int64)
         self._counts: Counter[str] = Counter()
         self._loops: Counter[str] = Counter()
+        self._opened: Counter[str] = Counter()
         self._buffer_failures: Counter[str] = Counter()
         self._taken: Counter[str] = Counter()
         self._left: Counter[str] = Counter()
@@ -117,6 +119,8 @@ class Metrics(Collector):
                 self._counts["schedule_failures"] += 1
             case ChainMended():
                 self._counts["chains_mended"] += 1
+            case HostOpened():
+                self._opened[event.cause] += 1
             case RunsUnserved():
                 self._counts["runs_unserved"] += sum(event.counts.values())
             case ClockStepped():
@@ -178,6 +182,8 @@ class Metrics(Collector):
             self._buffer_failures,
             "what",
         )
+        opened = {cause: self._opened[cause] for cause in ("failing", "retry_after")}
+        yield _counter("tickwheel_hosts_opened", "Times that a host was left alone, by cause.", opened, "cause")
         yield _counter("tickwheel_shards_taken", "Shards taken; each has a new epoch.", self._taken, "cause")
         yield _counter("tickwheel_shards_left", "Shards given away or lost.", self._left, "cause")
         yield _counter(

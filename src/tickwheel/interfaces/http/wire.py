@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import msgspec
 
-from tickwheel.domain.errors import FieldProblem, InvalidRequest, TickwheelError
+from tickwheel.domain.errors import FieldProblem, InvalidRequest, Overloaded, TickwheelError
 from tickwheel.domain.requests.instants import format_instant
 from tickwheel.domain.requests.request import MALFORMED, TOO_LARGE
 
@@ -170,13 +170,18 @@ def problem_body(code: str, detail: str, errors: list[FieldProblem] | None = Non
 
 
 def problem(
-    code: str, detail: str, *, errors: list[FieldProblem] | None = None, headers: tuple[Header, ...] = ()
+    code: str,
+    detail: str,
+    *,
+    errors: list[FieldProblem] | None = None,
+    headers: tuple[Header, ...] = (),
+    retry_after_s: int | None = None,
 ) -> Answer:
     """The answer for one code; 429 and 503 say when to come again."""
     kind = ERRORS[code]
     all_headers: list[Header] = [(b"content-type", PROBLEM_TYPE), *headers]
     if kind.retry_after_seconds is not None:
-        all_headers.append((b"retry-after", str(kind.retry_after_seconds).encode()))
+        all_headers.append((b"retry-after", str(retry_after_s or kind.retry_after_seconds).encode()))
     return Answer(kind.status, _ENCODER.encode(problem_body(code, detail, errors)), tuple(all_headers))
 
 
@@ -184,7 +189,8 @@ def refused(error: TickwheelError | Refusal) -> Answer:
     """The answer to a request that failed with this error."""
     if isinstance(error, Refusal):
         return problem(error.code, error.detail, errors=error.errors, headers=error.headers)
-    return problem(code_of(error), detail_of(error), errors=errors_of(error))
+    wait_s = error.retry_after_s if isinstance(error, Overloaded) else None
+    return problem(code_of(error), detail_of(error), errors=errors_of(error), retry_after_s=wait_s)
 
 
 def problem_of(error: TickwheelError | Refusal) -> Problem:

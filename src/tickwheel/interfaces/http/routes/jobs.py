@@ -96,6 +96,7 @@ class JobRoutes:
 
     async def trigger(self, call: Call) -> Answer:
         """Run it now."""
+        self._jobs.check_room()
         tenant_id = query_tenant(call.query)
         call.query.done()
         refuse_precondition(call)

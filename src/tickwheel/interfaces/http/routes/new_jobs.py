@@ -43,6 +43,7 @@ class NewJobRoutes:
 
     async def create(self, call: Call) -> Answer:
         """One job."""
+        self._jobs.check_room()
         call.query.done()
         request = parse_job_request(await call.json_body(BODY_BYTES))
         created = await self._jobs.create(request, header_key(call))
@@ -51,6 +52,7 @@ class NewJobRoutes:
 
     async def create_many(self, call: Call) -> Answer:
         """An array of jobs in one commit."""
+        self._jobs.check_room()
         call.query.done()
         items = split_batch(await call.json_body(BATCH_BODY_BYTES))
         body = batch_body(await self._jobs.create_many(items))
@@ -58,6 +60,7 @@ class NewJobRoutes:
 
     async def create_compact(self, call: Call) -> Answer:
         """One job in the compact form."""
+        self._jobs.check_room()
         call.query.done()
         request = parse_compact_request(await call.json_body(BODY_BYTES))
         created = await self._jobs.create(request, header_key(call))
@@ -66,6 +69,7 @@ class NewJobRoutes:
 
     async def put_named(self, call: Call) -> Answer:
         """Create or replace by name."""
+        self._jobs.check_room()
         tenant_id = given_tenant(call.query)
         call.query.done()
         refuse_precondition(call)
