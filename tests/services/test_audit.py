@@ -51,6 +51,9 @@ class Flickering:
     async def audit_runs(self, after: str, limit: int, now_ms: int, *, open_only: bool) -> AuditPiece:
         return AuditPiece(Counter(), (), None)
 
+    async def audit_slots(self) -> int:
+        return 3 if self.looks <= 2 else 0
+
 
 async def test_what_was_away_for_a_moment_raises_no_alarm() -> None:
     world = World()
@@ -59,6 +62,15 @@ async def test_what_was_away_for_a_moment_raises_no_alarm() -> None:
     report = await task
     assert report.unaccounted == 0
     assert report.examples == ()
+    assert report.stray_slots == 3, "what is still there at the second look counts"
+
+
+async def test_slots_of_limits_that_nobody_holds_are_told() -> None:
+    world = World()
+    world.memory._tables.take_slots((bytes(16), 1), ["key"], waiting=False)
+    task = asyncio.ensure_future(Audit(store=world.memory, clock=world.clock).run())
+    await world.clock.advance(5_000)
+    assert (await task).stray_slots == 1
 
 
 def last(check: StandingAudit) -> AuditReport | None:

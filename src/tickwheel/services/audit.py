@@ -35,6 +35,7 @@ class AuditReport(msgspec.Struct, frozen=True):
     jobs: Mapping[Standing, int]
     runs: Mapping[Standing, int]  # listed ones; that of a one-off counts with its job
     examples: tuple[str, ...]  # ids of some that are unaccounted
+    stray_slots: int = 0  # of limits of concurrency: held by no run, so nobody gets them
 
     @property
     def accepted(self) -> int:
@@ -65,7 +66,14 @@ class Audit:
         )
         examples = [job_id_text(job_id) for job_id, _ in lost_jobs]
         examples += [run_id_text(job_id, scheduled_ms) for job_id, scheduled_ms in lost_runs]
-        return AuditReport(jobs, runs, tuple(examples[:EXAMPLE_COUNT]))
+        return AuditReport(jobs, runs, tuple(examples[:EXAMPLE_COUNT]), await self._stray_slots())
+
+    async def _stray_slots(self) -> int:
+        found = await self._store.audit_slots()
+        if not found:
+            return 0
+        await self._clock.sleep_ms(RECHECK_MS)
+        return min(found, await self._store.audit_slots())
 
     async def _jobs(self, after: str, now_ms: int) -> AuditPiece:
         return await self._store.audit_jobs(after, PIECE_COUNT, now_ms)

@@ -40,7 +40,7 @@ def audit(context: click.Context, /, as_json: bool, **_: object) -> None:
 
     Each was accepted, comes due and ends. Reads the store itself, in small pieces, while servers run.
     `unaccounted` are jobs and runs that have neither a live timer nor an end: nothing will ever fire them. There
-    must be none; the exit code is 1 if there are.
+    must be none, nor slots of limits of concurrency without a run; the exit code is 1 if there are.
     """
     settings = read_settings(context)
     from tickwheel.wiring import audit_store
@@ -56,15 +56,19 @@ def audit(context: click.Context, /, as_json: bool, **_: object) -> None:
         _print_json(found)
     else:
         _show(found)
-    if found.report.unaccounted:
+    if not _is_well(found):
         raise SystemExit(ExitCode.FAILED)
+
+
+def _is_well(found: "FullAudit") -> bool:
+    return not (found.report.unaccounted or found.report.stray_slots)
 
 
 def _print_json(found: "FullAudit") -> None:
     report = found.report
     print_json(
         {
-            "ok": not report.unaccounted,
+            "ok": _is_well(found),
             "accepted": report.accepted,
             "jobs": {standing.value: report.jobs.get(standing, 0) for standing in Standing},
             "runs": {standing.value: report.runs.get(standing, 0) for standing in Standing},
@@ -72,6 +76,7 @@ def _print_json(found: "FullAudit") -> None:
             "broken_chains": found.broken_chains,
             "old_partitions": dict(found.old_partitions),
             "unaccounted": report.unaccounted,
+            "stray_slots": report.stray_slots,
             "examples": list(report.examples),
         }
     )
@@ -92,6 +97,7 @@ def _show(found: "FullAudit") -> None:
             ("broken chains", f"{found.broken_chains:,}"),
             ("partitions kept past their time", old),
             ("unaccounted", f"{report.unaccounted:,}"),
+            ("slots of limits without a run", f"{report.stray_slots:,}"),
         ]
     )
     for example in report.examples:
