@@ -1,8 +1,9 @@
 -- name: publish
 -- Packs of several topics: a row each. Sorted by the order of the arrays, so that numbers rise as they were given.
+-- Packs are sent in binary (%b): in hexadecimal they cost twice as much.
 INSERT INTO tickwheel.queue_packs (lane, route, visible_ms, delivery, hints)
 SELECT x.lane, x.route, 0, 0, x.hints
-  FROM unnest(%(lanes)s::int2[], %(routes)s::text[], %(packs)s::bytea[])
+  FROM unnest(%(lanes)s::int2[], %(routes)s::text[], %(packs)b::bytea[])
        WITH ORDINALITY AS x (lane, route, hints, place)
  ORDER BY x.place
 
