@@ -47,6 +47,7 @@ class Cluster:
         self._unfit = ""
         self.holdings = Holdings()
         self.ownership: Ownership | None = None
+        self._scheduler: Scheduler | None = None
         self._close_coordinator: Callable[[], Awaitable[None]] | None = None
 
     def join(self, scheduler: Scheduler) -> None:
@@ -70,6 +71,7 @@ class Cluster:
             ),
         )
         scheduler.join(self.ownership)
+        self._scheduler = scheduler
 
     def is_leader(self) -> bool:
         """Whether this node does the chores of all."""
@@ -116,6 +118,8 @@ class Cluster:
         reason = self._clock.unfit_reason()
         if self.ownership is not None:
             self.ownership.set_clock_difference(self._clock.difference_ms)
+            if self._scheduler is not None:
+                self.ownership.say_load(self._scheduler.elsewhere.load())
             if reason != self._unfit:
                 self.ownership.set_unfit(reason)
         self._unfit = reason

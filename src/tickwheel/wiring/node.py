@@ -38,6 +38,7 @@ from tickwheel.services.ingest import every_shard
 from tickwheel.services.jobs import Jobs
 from tickwheel.services.known_keys import KnownKeys
 from tickwheel.services.ownership.holdings import Holdings
+from tickwheel.services.ownership.ownership import Ownership
 from tickwheel.services.remote.desk import WorkerDesk
 from tickwheel.services.runs import Runs
 from tickwheel.services.scheduler import Scheduler
@@ -56,6 +57,7 @@ from tickwheel.wiring.gauges import (
 )
 from tickwheel.wiring.nobody import Nobody
 from tickwheel.wiring.queues import open_queue, queue_url
+from tickwheel.wiring.scaling import add_scaling_gauges, build_demand
 from tickwheel.wiring.shared_store import open_shared_store
 from tickwheel.wiring.stores import AuditedStore, open_store, store_url
 
@@ -103,6 +105,9 @@ class Node:
         self.runs = Runs(store=store, owner=owner, clock=clock)
         self.dead_letters = DeadLetters(store=store, owner=owner, clock=clock)
         self._queue, self._known_keys = queue, known_keys
+        self.demand = None if scheduler is None else build_demand(scheduler, self._ownership, clock)
+        if self.demand is not None:
+            add_scaling_gauges(metrics, self.demand)
         self.workers = WorkerDesk(
             store=store,
             queue=queue,
@@ -112,6 +117,9 @@ class Node:
             arm=owner.arm,
             lease_length_ms=settings.lease_seconds * 1000,
         )
+
+    def _ownership(self) -> Ownership | None:
+        return None if self.cluster is None else self.cluster.ownership
 
     @property
     def serves_api(self) -> bool:

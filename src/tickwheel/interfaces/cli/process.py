@@ -140,6 +140,7 @@ def _app(node: Node, mode: Mode) -> ASGIApp:
             unfit=node.unfit_reason,
             serves_api=node.serves_api,
             workers=node.workers,
+            demand=node.demand,
         )
     )
     return Echo(app) if mode.with_echo else app

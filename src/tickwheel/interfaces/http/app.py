@@ -16,12 +16,22 @@ from tickwheel.interfaces.http.routes.dead_letters import DeadLetterRoutes
 from tickwheel.interfaces.http.routes.jobs import JobRoutes
 from tickwheel.interfaces.http.routes.new_jobs import NewJobRoutes
 from tickwheel.interfaces.http.routes.runs import RunRoutes
+from tickwheel.interfaces.http.routes.scaling import ScalingRoutes
 from tickwheel.interfaces.http.routes.schedules import ScheduleRoutes
 from tickwheel.interfaces.http.routes.server import ServerRoutes
 from tickwheel.interfaces.http.routes.workers import WorkerRoutes
 from tickwheel.interfaces.http.wire import Answer, Refusal
 
-_GROUPS: Final = (NewJobRoutes, JobRoutes, RunRoutes, DeadLetterRoutes, WorkerRoutes, ScheduleRoutes, ServerRoutes)
+_GROUPS: Final = (
+    NewJobRoutes,
+    JobRoutes,
+    RunRoutes,
+    DeadLetterRoutes,
+    WorkerRoutes,
+    ScalingRoutes,
+    ScheduleRoutes,
+    ServerRoutes,
+)
 
 
 def build_app(deps: Deps) -> ASGIApp:

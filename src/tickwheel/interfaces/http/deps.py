@@ -7,6 +7,7 @@ from tickwheel.ports.clock import Clock
 from tickwheel.ports.store import Store
 from tickwheel.services.dead_letters import DeadLetters
 from tickwheel.services.jobs import Jobs
+from tickwheel.services.load import Demand
 from tickwheel.services.remote.desk import WorkerDesk
 from tickwheel.services.runs import Runs
 
@@ -16,7 +17,8 @@ class Deps:
     """`metrics` gives the Prometheus text; `tokens` empty = the API is open.
 
     `unfit` says why this node should get no requests, or nothing. With `serves_api` false there is only what load
-    balancers and monitoring ask for. `workers` serves those that poll; None: nobody does.
+    balancers and monitoring ask for. `workers` serves those that poll, `demand` says how many
+    workers are needed; None: not on this node.
     """
 
     jobs: Jobs
@@ -29,3 +31,4 @@ class Deps:
     unfit: Callable[[], str] = lambda: ""
     serves_api: bool = True
     workers: WorkerDesk | None = None
+    demand: Demand | None = None

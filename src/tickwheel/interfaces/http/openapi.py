@@ -36,7 +36,7 @@ TAGS: Final = {
     "Steering": "Pause, resume, run now, cancel.",
     "Runs": "One occurrence of a job, with its attempts.",
     "Dead letters": "Runs that have no attempt left.",
-    "Workers": "The pull protocol: runs for workers in any language, over HTTP.",
+    "Workers": "The pull protocol: runs for workers in any language, over HTTP; and how many are needed.",
     "Server": "Health, metrics, this document.",
 }
 

@@ -242,6 +242,33 @@ class WorkerList(msgspec.Struct):
     workers: list[WorkerBody]
 
 
+class LaneScaling(msgspec.Struct):
+    """What one lane needs."""
+
+    needed_workers: int
+    needed_slots: float
+    backlog: int
+    arrivals_per_second: float
+    oldest_due_age_ms: int
+
+
+class ScalingBody(msgspec.Struct):
+    """What there is to do for workers, in all and by lane, and who there is to do it."""
+
+    needed_workers: int
+    needed_slots: float
+    backlog: int
+    arrivals_per_second: float
+    oldest_due_age_ms: int
+    workers: int
+    slots: int
+    in_flight: int
+    slots_per_worker: float
+    mean_run_ms: float
+    drain_seconds: int
+    lanes: dict[str, LaneScaling]
+
+
 WORKER_TYPES: Final[tuple[Any, ...]] = (
     PollRequest,
     PollAnswer,
@@ -253,5 +280,6 @@ WORKER_TYPES: Final[tuple[Any, ...]] = (
     LeaveRequest,
     LeaveAnswer,
     WorkerList,
+    ScalingBody,
 )
 """What the OpenAPI document describes from here."""

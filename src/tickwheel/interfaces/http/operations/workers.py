@@ -1,9 +1,11 @@
-"""The pull protocol: workers in any language."""
+"""The pull protocol, for workers in any language; and how many of them are needed."""
 
 from typing import Final
 
+from tickwheel.domain.scaling import DRAIN_SECONDS_DEFAULT, DRAIN_SECONDS_MAX
 from tickwheel.interfaces.http.operations import examples
-from tickwheel.interfaces.http.operations.model import Body, Operation, Reply
+from tickwheel.interfaces.http.operations.model import Body, Operation, Param, Reply
+from tickwheel.interfaces.http.worker_bodies import SLOTS_MAX
 
 _TAG: Final = "Workers"
 _BODY_PROBLEMS: Final = (
@@ -36,6 +38,14 @@ _ASSIGNED: Final = {
     "timeout_ms": 30000,
     "idempotency_key": None,
 }
+_LANE: Final = {
+    "needed_workers": 4,
+    "needed_slots": 26.0,
+    "backlog": 4000,
+    "arrivals_per_second": 20.0,
+    "oldest_due_age_ms": 210_000,
+}
+_NOTHING: Final = dict.fromkeys(_LANE, 0)
 
 WORKER_OPERATIONS: Final = (
     Operation(
@@ -204,5 +214,48 @@ WORKER_OPERATIONS: Final = (
             ),
         ),
         problems=("invalid_request", "store_unavailable", "not_ready"),
+    ),
+    Operation(
+        method="GET",
+        path="/v1/scaling",
+        name="scaling",
+        tag=_TAG,
+        summary="How many workers are needed",
+        description="For KEDA's metrics-api scaler and the like. All owners of shards together: any node that "
+        "fires answers the same, within a second or two. `needed_slots` is (arrivals per second + backlog / drain "
+        "time) x mean run time; `needed_workers` that, divided by the slots of a worker. Counted is what workers "
+        "have to do, not what nodes execute themselves.",
+        params=(
+            Param(
+                "slots_per_worker",
+                "query",
+                "How many slots a worker has. Default: the mean of the live ones, or 10 without any.",
+                {"type": "integer", "minimum": 1, "maximum": SLOTS_MAX},
+            ),
+            Param(
+                "drain_seconds",
+                "query",
+                "Within which time the backlog should be gone.",
+                {"type": "integer", "minimum": 1, "maximum": DRAIN_SECONDS_MAX, "default": DRAIN_SECONDS_DEFAULT},
+            ),
+        ),
+        replies=(
+            Reply(
+                200,
+                "The figures.",
+                "ScalingBody",
+                {
+                    **_LANE,
+                    "workers": 3,
+                    "slots": 24,
+                    "in_flight": 24,
+                    "slots_per_worker": 8.0,
+                    "mean_run_ms": 300.0,
+                    "drain_seconds": 60,
+                    "lanes": {"CRITICAL": _NOTHING, "HIGH": _NOTHING, "DEFAULT": _LANE, "LOW": _NOTHING},
+                },
+            ),
+        ),
+        problems=("invalid_request", "not_ready"),
     ),
 )
