@@ -38,11 +38,12 @@ def create_every_second(api: Api, sink: Sink, name: str) -> str:
     return job_id
 
 
-def create_now(api: Api, endpoint: str, count: int) -> list[str]:
+def create_now(api: Api, endpoint: str, count: int, **fields: Any) -> list[str]:
     job = {
         "schedule_type": "INSTANT",
         "target": {"type": "HTTP_WEBHOOK", "endpoint": endpoint, "timeout_seconds": 120},
         "retry_policy": RETRY,
+        **fields,
     }
     ids: list[str] = []
     while len(ids) < count:
@@ -287,7 +288,9 @@ def test_kills_between_claim_and_start_leave_no_slot_held(
     with Api(*cluster.ports) as api:
         ids: list[str] = []
         for number in range(100 if long else 6):
-            ids += create_now(api, f"http://127.0.0.1:{sink.port}/ok", 200)
+            ids += create_now(api, f"http://127.0.0.1:{sink.port}/ok", 150)
+            ids += create_now(api, f"http://127.0.0.1:{sink.port}/ok", 30, concurrency=KEY_OF_TWO)
+            assert in_flight_under_limits(cluster) <= 2
             node = cluster.nodes[number % 2]
             node.kill()  # with claims of these jobs under way
             node.start()
@@ -297,6 +300,15 @@ def test_kills_between_claim_and_start_leave_no_slot_held(
             lambda: not any(slots_in_use(node.port) for node in cluster.nodes), BACK_S, "all slots are free"
         )
     assert not half_claimed(cluster)
+    assert cluster.server.execute("SELECT count(*) FROM tickwheel.limit_slots", database=DATABASE) == [(0,)]
+
+
+KEY_OF_TWO = [{"key": "k", "limit": 2}]
+
+
+def in_flight_under_limits(cluster: Cluster) -> int:
+    query = "SELECT count(*) FROM tickwheel.runs WHERE limited AND state IN (1, 2, 3)"
+    return int(cluster.server.execute(query, database=DATABASE)[0][0])
 
 
 def slots_in_use(port: int) -> float:
