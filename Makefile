@@ -114,7 +114,7 @@ simulate: $(DEV_STAMP) ## tell many random stories on virtual time, of clusters 
 	  tests/services/test_random_histories.py $(ARGS)
 
 .PHONY: chaos
-chaos: chaos-sqlite chaos-cluster ## run the crash tests in their long form: real processes, kills, stops, partitions
+chaos: chaos-sqlite chaos-cluster chaos-workers ## run the crash tests in their long form: real processes, kills, stops, partitions
 
 .PHONY: chaos-sqlite
 chaos-sqlite: $(DEV_STAMP) ## kill -9 a server on SQLite again and again under load
@@ -123,6 +123,10 @@ chaos-sqlite: $(DEV_STAMP) ## kill -9 a server on SQLite again and again under l
 .PHONY: chaos-cluster
 chaos-cluster: $(DEV_STAMP) ## break three nodes on one PostgreSQL for two minutes
 	@$(BIN)/python -m tests.acceptance.crash cluster $(ARGS)
+
+.PHONY: chaos-workers
+chaos-workers: $(DEV_STAMP) ## break nodes, workers inside and outside, and Redis for two minutes
+	@$(BIN)/python -m tests.acceptance.crash workers $(ARGS)
 
 .PHONY: test-engines
 VERSION_TESTS := -k "not sqlite and not memory" tests/conformance tests/adapters/postgresql \

@@ -1,4 +1,4 @@
-"""python -m tests.acceptance.crash sqlite|cluster; `--help` tells the rest."""
+"""python -m tests.acceptance.crash sqlite|cluster|workers; `--help` tells the rest."""
 
 import argparse
 import json
@@ -22,11 +22,13 @@ def main() -> int:
     alone.add_argument("--seconds", type=float, default=60)
     alone.add_argument("--running", type=int, default=5_000, help="runs under way at one more kill; 0 = none")
     cluster = kinds.add_parser("cluster", help="three nodes on one PostgreSQL, and all that can happen to them")
-    cluster.add_argument("--jobs", type=int, default=6_000)
-    cluster.add_argument("--seconds", type=float, default=120)
-    cluster.add_argument("--longest-freeze", type=float, default=40, help="seconds")
-    cluster.add_argument("--proxies", action="store_true", help="no packet filter, even where there is one")
-    for one in (alone, cluster):
+    workers = kinds.add_parser("workers", help="three nodes that only fire, four workers and Redis")
+    for one in (cluster, workers):
+        one.add_argument("--jobs", type=int, default=6_000)
+        one.add_argument("--seconds", type=float, default=120)
+        one.add_argument("--longest-freeze", type=float, default=40, help="seconds")
+        one.add_argument("--proxies", action="store_true", help="no packet filter, even where there is one")
+    for one in (alone, cluster, workers):
         one.add_argument("--seed", type=int, default=1)
         one.add_argument("--keep", type=Path, help="folder for data and logs (default: a temporary one)")
         one.add_argument("--json", action="store_true", help="the counts as one line of JSON, last")
@@ -75,6 +77,7 @@ def _cluster(given: argparse.Namespace, folder: Path) -> int:
         seed=given.seed,
         private_network=private,
         tell=_tell,
+        workers=given.kind == "workers",
     )
     print(verdict)
     if given.json:

@@ -5,18 +5,21 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from ...servers.cluster import DATABASE, Cluster  # noqa: TID252 - tests are not installed: no absolute name
+from ...servers.redis import RedisServer  # noqa: TID252
+from ...servers.remote_worker import RemoteWorker  # noqa: TID252
 from ...servers.witness import SETTINGS, Witness, findings_in  # noqa: TID252
 from .api import Api
 from .checker import Verdict, check
 from .faults import Faults, Woken
 from .load import Load
 from .scenario import settle, stop_crons
+from .worker_faults import WorkerFaults
 
 LEASE_S = 30
 """A process that slept longer may commit nothing at all; a deposed one may at least claim nothing."""
@@ -60,15 +63,24 @@ def chaos_test(
     seed: int,
     private_network: bool,
     tell: Callable[[str], object],
+    workers: bool = False,
 ) -> ChaosVerdict:
-    """Run it; `folder` keeps the logs."""
+    """Run it; `folder` keeps the logs. `workers`: the nodes only fire, four workers and Redis do the rest."""
     network = "packet filter" if private_network else "proxies"
-    with sink_process(folder / "sink.jsonl") as sink_port, _cluster(folder, private_network) as cluster:
+    with ExitStack() as stack:
+        sink_port = stack.enter_context(sink_process(folder / "sink.jsonl"))
+        redis = stack.enter_context(RedisServer()) if workers else None
+        cluster = stack.enter_context(_cluster(folder, private_network, redis))
         cluster.start()
+        crew = [] if redis is None else stack.enter_context(_crew(folder, cluster, redis))
         witness = Witness(cluster.server, DATABASE)
         witness.install()
         load = Load(cluster.ports, sink_port, jobs, seconds, seed)
-        faults = Faults(cluster, seconds, seed, longest_freeze_s, tell)
+        faults = (
+            Faults(cluster, seconds, seed, longest_freeze_s, tell)
+            if redis is None
+            else WorkerFaults(cluster, crew, redis, seconds, seed, longest_freeze_s, tell)
+        )
         loading = threading.Thread(target=load.run)
         loading.start()
         faults.run()
@@ -95,8 +107,31 @@ def chaos_test(
         )
 
 
-def _cluster(folder: Path, private_network: bool) -> Cluster:
-    return Cluster(folder, nodes=3, private_network=private_network, settings=SETTINGS)
+def _cluster(folder: Path, private_network: bool, redis: RedisServer | None) -> Cluster:
+    flags = () if redis is None else ("--roles", "api,scheduler", "--queue", redis.url)
+    return Cluster(folder, nodes=3, flags=flags, private_network=private_network, settings=SETTINGS)
+
+
+@contextmanager
+def _crew(folder: Path, cluster: Cluster, redis: RedisServer) -> Iterator[list[RemoteWorker]]:
+    """Two workers inside the trust zone, two that come over HTTP."""
+    inside = ("--store", cluster.server.url(DATABASE), "--queue", redis.url)
+    outside = [word for port in cluster.ports for word in ("--server", f"http://127.0.0.1:{port}")]
+    flags = ("--webhooks", "--concurrency", "50")
+    crew = [
+        RemoteWorker(folder, *(inside if number < 2 else outside), *flags, name=f"worker-{number}")
+        for number in range(4)
+    ]
+    try:
+        for worker in crew:
+            worker.start()
+        for worker in crew:
+            worker.wait_until_ready()
+        yield crew
+    finally:
+        for worker in crew:
+            if worker.runs:
+                worker.kill()
 
 
 def _written_by_woken(witness: Witness, woken: list[Woken]) -> list[str]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from ...servers.cluster import Cluster  # noqa: TID252 - tests are not installed, so they have no absolute name
 
-KINDS = {
+KINDS: dict[str, float] = {
     "kill": 5,
     "freeze": 5,
     "cut store": 3,
@@ -46,6 +46,7 @@ class Faults:
     met: Counter[str] = field(default_factory=Counter)
     woken: list[Woken] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
+    kinds: dict[str, float] = field(default_factory=lambda: dict(KINDS))
 
     def run(self) -> None:
         """One long freeze from the start; the others come and go meanwhile."""
@@ -56,8 +57,8 @@ class Faults:
         threads = [self._begin("freeze", 2, self.longest_freeze_s)]
         while (left := ends - time.monotonic()) > 1:
             time.sleep(min(left - 1, rng.uniform(0.3, 2.5)))
-            kind = rng.choices(list(KINDS), list(KINDS.values()))[0]
-            if kind.startswith("database"):
+            kind = rng.choices(list(self.kinds), list(self.kinds.values()))[0]
+            if kind.startswith(("database", "worker", "redis")):
                 threads.append(self._spawn(self._guarded, kind, -1, rng.uniform(0.2, 3)))
                 continue
             node = self._free_node(rng, all_of_them=kind == "roll")
@@ -65,6 +66,10 @@ class Faults:
                 threads.append(self._begin(kind, node, min(left, rng.uniform(0.5, 8))))
         for thread in threads:
             thread.join()
+        self.heal()
+
+    def heal(self) -> None:
+        """Everything is whole again."""
         self.cluster.heal_all()
 
     def _free_node(self, rng: random.Random, *, all_of_them: bool) -> int | None:

@@ -26,13 +26,13 @@ NAMES = ("far",)
 class Remote:
     """A worker, reduced to what the owner sees of it."""
 
-    def __init__(self, world: World, name: str = "remote-1", slots: int = 4, names: tuple[str, ...] = NAMES) -> None:
+    def __init__(
+        self, world: World, name: str = "remote-1", slots: int = 4, names: tuple[str, ...] = NAMES
+    ) -> None:
         assert world.queue is not None
         self.world, self.name = world, name
         self.note = WorkerNote(name=name, handlers=names, slots=slots)
-        self.taking = Taking(
-            queue=world.queue, store=world.store, clock=world.clock, lease_length_ms=LEASE_MS
-        )
+        self.taking = Taking(queue=world.queue, store=world.store, clock=world.clock, lease_length_ms=LEASE_MS)
         self.topics = [Topic(lane, handler_route(handler)) for lane in Lane for handler in names]
 
     async def enlist(self) -> "Remote":

@@ -16,6 +16,7 @@ from tickwheel.ports.clock import Clock
 from tickwheel.ports.events import EventSink, WorkerLost
 from tickwheel.ports.peers import Peers
 from tickwheel.ports.workers import SESSION_MS, WorkerState, WorkerStore
+from tickwheel.services.ownership.node_note import process_of
 from tickwheel.services.remote.routes import Routes
 
 READ_MS: Final = 1_000
@@ -73,7 +74,7 @@ class WorkerWatch:
             await self._read()
         now_mono_ms = self._clock.monotonic_ms()
         for state in list(self._states):
-            gone = self._peers is not None and bool(state.note.address) and self._peers.is_gone(state.incarnation)
+            gone = self._peers is not None and bool(state.note.address) and self._peers.is_gone(_process(state))
             silent_ms = now_mono_ms - self._changed[state.incarnation][1]
             if gone or silent_ms >= SESSION_MS:
                 await self._end(state, proved=gone, silent_ms=silent_ms)
@@ -91,7 +92,7 @@ class WorkerWatch:
             for state in states
         }
         if self._peers is not None:
-            linked = {state.incarnation: state.note.address for state in self._states if state.note.address}
+            linked = {_process(state): state.note.address for state in self._states if state.note.address}
             self._peers.watch(linked)
         fresh, gone = self._routes.learn(self._states), self._routes.forget_old()
         self._on_routes(fresh, gone)
@@ -104,3 +105,8 @@ class WorkerWatch:
             self._events.emit(WorkerLost(worker=state.incarnation, proved=proved, silent_ms=silent_ms))
             self._routes.learn(self._states)
             self._on_dead()
+
+
+def _process(state: WorkerState) -> str:
+    """What says its name at the worker's address: the process, whatever its latest session is called."""
+    return process_of(state.incarnation)[0]
