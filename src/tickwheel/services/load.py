@@ -142,6 +142,7 @@ class Demand:
         mean_ms = self._mean_run_ms = mean_run_ms(states) or self._mean_run_ms
         loads = sum_loads(self._loads())
         per_lane = [needed_slots(load, mean_ms, drain_seconds) for load in loads]
+        busy = sum(state.note.busy for state in states)
 
         def shown(load: LaneLoad, wanted: float) -> LaneNeed:
             return LaneNeed(
@@ -154,10 +155,10 @@ class Demand:
 
         return Need(
             lanes=[shown(load, wanted) for load, wanted in zip(loads, per_lane, strict=True)],
-            all=shown(total_load(loads), sum(per_lane)),
+            all=shown(total_load(loads), max(sum(per_lane), busy)),  # what runs keeps its worker
             workers=len(states),
             slots=slots,
-            busy=sum(state.note.busy for state in states),
+            busy=busy,
             slots_per_worker=round(slots_per_worker, 3),
             mean_run_ms=round(mean_ms, 3),
         )

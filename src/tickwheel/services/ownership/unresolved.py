@@ -62,6 +62,10 @@ class Unserved:
         self.floors, self._since_pass = self._since_pass, no_floors()
         self._counts, self._counts_since = self._counts_since, np.zeros(LANE_COUNT, dtype=np.int64)
 
+    def count_anew(self) -> None:
+        """Much of it is served now; a new pass meets the rest."""
+        self._counts[:] = self._counts_since[:] = 0
+
     def counts(self) -> Sequence[int]:
         """By lane: as many as the latest pass met, or this one so far; some may be counted twice."""
         counts: Sequence[int] = np.maximum(self._counts, self._counts_since).tolist()

@@ -153,6 +153,7 @@ class Elsewhere:
             if not self.routes.slots(route):  # nobody is left there: what waits is done here
                 self._ready.push_back(self.backlog.drop(route))
         if fresh:
+            self._unserved.count_anew()
             self._on_fresh()
         if fresh or gone:
             self._on_room()

@@ -223,8 +223,8 @@ WORKER_OPERATIONS: Final = (
         summary="How many workers are needed",
         description="For KEDA's metrics-api scaler and the like. All owners of shards together: any node that "
         "fires answers the same, within a second or two. `needed_slots` is (arrivals per second + backlog / drain "
-        "time) x mean run time; `needed_workers` that, divided by the slots of a worker. Counted is what workers "
-        "have to do, not what nodes execute themselves.",
+        "time) x mean run time, in all at least what is in flight; `needed_workers` that, divided by the slots of "
+        "a worker. Counted is what workers have to do, not what nodes execute themselves.",
         params=(
             Param(
                 "slots_per_worker",
