@@ -37,6 +37,10 @@ PROMISED = {
     "lists": ("first_max_ms", "walk_max_ms", "counts_max_ms"),
     "memory": ("bytes_per_timer", "rss_mb"),
     "failover": ("gap_worst_ms", "failed_requests"),
+    "overload": (
+        *("capacity_per_s", "offered_per_s", "refused", "errors", "calm_p99_ms", "flooded_p99_ms"),
+        *("recovered_ms", "recovered_p99_ms", "rss_begin_mb", "rss_middle_mb", "rss_end_mb"),
+    ),
     "lanes": ("critical_alone_p99_ms", "critical_flooded_p99_ms", "ratio", "low_runs_ended"),
     "fairness": ("alone_p99_ms", "flooded_p99_ms", "ratio", "worst_ratio"),
 }

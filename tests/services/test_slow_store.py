@@ -90,7 +90,7 @@ async def test_due_runs_that_pile_up_refuse_new_ones_until_they_get_fewer() -> N
     await desk.clock.advance(600)
     with pytest.raises(Overloaded, match="started too late"):
         desk.jobs.check_room()
-    desk.behind = Behind(1_500, 6_000)
+    desk.behind = Behind(1_500, 1_500)
     await desk.clock.advance(600)
     desk.jobs.check_room()
 

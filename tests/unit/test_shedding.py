@@ -3,6 +3,7 @@
 import pytest
 
 from tickwheel.domain.shedding import (
+    BEHIND_HOLD_MS,
     BEHIND_LIMIT_MS,
     COMMIT_LIMIT_MS,
     LAG_LIMIT_MS,
@@ -48,13 +49,23 @@ def test_slow_commits_let_one_in_when_none_waits_so_that_their_end_is_seen() -> 
     assert shedder.judge(QUIET._replace(commit_ms=9_000), 100) is None
 
 
-def test_backlog_that_shrinks_is_no_reason() -> None:
+def test_backlog_that_shrinks_is_no_reason_for_long() -> None:
     shedder = Shedder()
     late = QUIET._replace(behind_ms=BEHIND_LIMIT_MS + 1)
     assert shedder.judge(late._replace(backlog=1_000), 0) is None
     assert shedder.judge(late._replace(backlog=900), 1_000) is None
     assert shedder.judge(late._replace(backlog=1_100), 2_000) is Why.BEHIND
-    assert shedder.judge(late._replace(backlog=1_050), 3_000) is None
+    assert shedder.judge(late._replace(backlog=1_050), 3_000) is Why.BEHIND
+    assert shedder.judge(late._replace(backlog=1_000), 1_999 + BEHIND_HOLD_MS) is Why.BEHIND
+    assert shedder.judge(late._replace(backlog=900), 2_000 + BEHIND_HOLD_MS) is None
+
+
+def test_backlog_that_is_half_as_late_is_well_again() -> None:
+    shedder = Shedder()
+    late = QUIET._replace(behind_ms=BEHIND_LIMIT_MS + 1)
+    shedder.judge(late._replace(backlog=1_000), 1_000)
+    assert shedder.judge(late._replace(backlog=1_100), 2_000) is Why.BEHIND
+    assert shedder.judge(QUIET._replace(behind_ms=BEHIND_LIMIT_MS // 2, backlog=1_200), 2_100) is None
 
 
 def test_wait_that_is_asked_for_grows_with_the_time_it_lasts() -> None:

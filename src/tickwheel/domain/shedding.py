@@ -1,8 +1,8 @@
 """When new jobs are refused for a while, so that what was accepted keeps being stored, fired and ended in time.
 
 Each signal has a level at which refusing begins; it ends when all are below half of theirs (hysteresis, else a
-server at its limit would answer 201 and 429 in turn). A backlog of due runs is a reason only while it does not
-shrink: one that is left from an outage is worked off, and refusing nothing more helps nobody.
+server at its limit would answer 201 and 429 in turn). A backlog of due runs is a reason only when it grows, and for
+`BEHIND_HOLD_MS` at a time: one that is left from an outage and gets less is no reason to refuse anything for long.
 """
 
 from enum import StrEnum
@@ -12,7 +12,8 @@ COMMIT_LIMIT_MS: Final = 2_000
 WAITING_LIMIT_JOBS: Final = 50_000
 UNCOMMITTED_LIMIT: Final = 10_000
 LAG_LIMIT_MS: Final = 500
-BEHIND_LIMIT_MS: Final = 5_000
+BEHIND_LIMIT_MS: Final = 3_000
+BEHIND_HOLD_MS: Final = 10_000
 HYSTERESIS: Final = 2
 COMPARED_MS: Final = 500
 """A backlog is compared with the one of so long before."""
@@ -66,9 +67,10 @@ class Shedder:
             self._backlog, self._compared_ms = load.backlog, now_ms
         if self.why is None:
             self._since_ms = now_ms
-            self.why = self._over(load, 1)
+            self.why = self._over(load, 1, self._grows)
         else:
-            self.why = self._over(load, HYSTERESIS)
+            held = self.why is Why.BEHIND and now_ms - self._since_ms < BEHIND_HOLD_MS
+            self.why = self._over(load, HYSTERESIS, self._grows or held)
         return self.why
 
     def retry_after_s(self, now_ms: int) -> int:
@@ -78,7 +80,7 @@ class Shedder:
             (seconds for until_ms, seconds in _RETRY_AFTER_S if lasted_ms < until_ms), LONGEST_RETRY_AFTER_S
         )
 
-    def _over(self, load: Load, divisor: int) -> Why | None:
+    def _over(self, load: Load, divisor: int, behind_counts: bool) -> Why | None:
         if load.waiting_jobs * divisor > WAITING_LIMIT_JOBS:
             return Why.WAITING
         if load.waiting_jobs and load.commit_ms * divisor > COMMIT_LIMIT_MS:
@@ -87,6 +89,6 @@ class Shedder:
             return Why.ENDS
         if load.lag_ms * divisor > LAG_LIMIT_MS:
             return Why.LOOP
-        if load.behind_ms * divisor > BEHIND_LIMIT_MS and self._grows:
+        if behind_counts and load.behind_ms * divisor > BEHIND_LIMIT_MS:
             return Why.BEHIND
         return None

@@ -19,6 +19,8 @@ from tickwheel.services.ready import ReadyRing
 from tickwheel.services.supervision import supervise
 
 LOOK_MS: Final = 100
+OVER_MS: Final = 10_000
+"""It is told that refusing is over when nothing was refused for so long: under a steady flood it comes and goes."""
 SAMPLES: Final = 64
 SAMPLES_MS: Final = 5_000
 """Commits that are longer ago say nothing any more."""
@@ -59,7 +61,8 @@ class Shedding:
         self._under_way: dict[int, tuple[int, int]] = {}  # number of the insert: (since, jobs), oldest first
         self._number = self._waiting = 0
         self._took: deque[tuple[int, int]] = deque(maxlen=SAMPLES)
-        self._lag_ms = 0
+        self._lag_ms = self._shed_ms = 0
+        self._told = False
         self._loop: asyncio.Task[None] | None = None
         self.refused: Counter[Why] = Counter()
 
@@ -114,7 +117,7 @@ class Shedding:
             self._look()
 
     def _look(self) -> Why | None:
-        now_ms, before = self._clock.monotonic_ms(), self._shedder.why
+        now_ms = self._clock.monotonic_ms()
         behind = self._behind()
         load = Load(
             waiting_jobs=self._waiting,
@@ -125,8 +128,14 @@ class Shedding:
             backlog=behind.run_count,
         )
         why = self._shedder.judge(load, now_ms)
-        if (why is None) != (before is None):
-            self._events.emit(IngestShedding(sheds=why is not None, why="" if why is None else why.value))
+        if why is not None:
+            self._shed_ms = now_ms
+            if not self._told:
+                self._told = True
+                self._events.emit(IngestShedding(sheds=True, why=why.value))
+        elif self._told and now_ms - self._shed_ms >= OVER_MS:
+            self._told = False
+            self._events.emit(IngestShedding(sheds=False, why=""))
         return why
 
     def _commit_ms(self, now_ms: int) -> int:

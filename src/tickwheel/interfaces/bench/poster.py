@@ -9,6 +9,8 @@ import msgspec
 from tickwheel.interfaces.bench.outcome import BenchFailed
 
 TIMEOUT_S = 60
+TOO_MANY = 429
+"""The server asks to wait, and says how long."""
 
 
 def post_all(port: int, bodies: Iterable[bytes], *, connections: int, on_sent: Callable[[int], None]) -> int:
@@ -45,9 +47,13 @@ def post_all(port: int, bodies: Iterable[bytes], *, connections: int, on_sent: C
 
 
 def _post(connection: http.client.HTTPConnection, body: bytes) -> int:
-    connection.request("POST", "/v1/jobs/batch", body, {"Content-Type": "application/json"})
-    response = connection.getresponse()
-    answer = response.read()
+    while True:
+        connection.request("POST", "/v1/jobs/batch", body, {"Content-Type": "application/json"})
+        response = connection.getresponse()
+        answer = response.read()
+        if response.status != TOO_MANY:
+            break
+        threading.Event().wait(int(response.headers["Retry-After"]))
     if response.status not in (200, 201, 207):
         raise BenchFailed(f"the server answered {response.status}: {answer[:300].decode(errors='replace')}")
     return answer.count(b'"job_id"')

@@ -21,6 +21,7 @@ from tickwheel.interfaces.bench import (
     lists,
     memory,
     overhttp,
+    overload,
     startup,
     takeover,
     webhooks,
@@ -262,6 +263,19 @@ def webhooks_command(options: Options, jobs: int, seconds: int, processes: int) 
             url, folder, jobs=jobs, seconds=seconds, bar=bar, processes=processes
         ),
     )
+
+
+@bench.command(name="overload")
+@_count("seconds", 60, "Length of the flood.")
+@_count("calm-seconds", 10, "Length of each calm stretch, and of the measurement of the capacity.")
+@_count("factor", 3, "The flood's rate, as a multiple of the capacity.")
+@_processes
+@_common
+def overload_command(options: Options, seconds: int, calm_seconds: int, factor: int, processes: int) -> None:
+    """More jobs over HTTP than the server can take: what it refuses, what it takes, how soon it is well again."""
+    seconds, calm_seconds = (2, 2) if options.smoke else (seconds, calm_seconds)
+    plan = overload.Plan(seconds, calm_seconds, factor, processes)
+    options.run("overload", plan.steps, lambda url, folder, bar: overload.overload(url, folder, plan, bar))
 
 
 @bench.command(name="lanes")
