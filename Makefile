@@ -92,7 +92,7 @@ docs: $(DEV_STAMP) ## check links, commands and generated parts of the docs
 .PHONY: bench-smoke
 bench-smoke: $(DEV_STAMP) ## run each benchmark once, tiny, so that none rots
 	@echo "== benchmarks, smoke"
-	@$(BIN)/python tools/check_benchmarks.py $(BENCHMARKS) failover takeover
+	@$(BIN)/python tools/check_benchmarks.py $(BENCHMARKS) failover takeover overload
 	@$(BIN)/python bench/cron.py --iterations 1 --repeats 1 > /dev/null
 	@$(BIN)/python bench/wheel.py --timers 2000 > /dev/null
 	@$(BIN)/python bench/webhook_client.py --posts 100 > /dev/null
