@@ -205,7 +205,7 @@ async def test_a_worker_whose_executor_begins_nothing_says_so_and_its_work_moves
         assert len(place.employer.of(OutcomeClass.UNSTARTED)) == 6
         place.executor.blocked = False
         await place.clock.advance(40_000)
-        assert not place.loop.stalled
+        assert not place.loop.note().stalled
         assert len(place.employer.of(OutcomeClass.SUCCESS)) == 4
 
 

@@ -88,11 +88,6 @@ class WorkerLoop:
         """Attempts that run."""
         return self._holding.running_count
 
-    @property
-    def stalled(self) -> bool:
-        """Whether what it takes does not begin."""
-        return self._stall.stalled
-
     def note(self) -> WorkerNote:
         """What it says of itself now."""
         return msgspec.structs.replace(
@@ -100,7 +95,7 @@ class WorkerLoop:
             slots=self._slots.capacity,
             busy=self.busy,
             draining=self._draining,
-            stalled=self.stalled,
+            stalled=self._stall.stalled,
         )
 
     async def start(self) -> None:
@@ -176,7 +171,8 @@ class WorkerLoop:
         """One take; empty when it was given up because there is room now where there was none."""
         session = self._session_number
         # A task of its own: when this loop is cancelled, the take is ended with care (`_end_take`).
-        taking = self._taking = asyncio.create_task(self._source.take(room, WAIT_MS, self.note()))
+        wait_ms = RENEW_MS if len(self._holding) else WAIT_MS  # what it says of itself is soon out of date
+        taking = self._taking = asyncio.create_task(self._source.take(room, wait_ms, self.note()))
         while not await self._is_done(taking):
             self._changed.clear()
             now = self._room().lanes
