@@ -18,6 +18,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 import numpy as np
 
+from tickwheel.adapters.postgresql.floors import Floors
 from tickwheel.adapters.postgresql.lines import Lines
 from tickwheel.adapters.postgresql.session import Session, SessionKind
 from tickwheel.adapters.postgresql.statements import load_statements
@@ -57,6 +58,8 @@ class PostgresQueue:
     ) -> None:
         self._lines = Lines(url, QUEUE, LINES, call_seconds=CALL_SECONDS)
         self._again_ms, self._pinned_clock = visible_again_ms, pinned_clock
+        self._clock = clock
+        self._floors: dict[int, Floors] = {}  # by the number of the session
         self._waiting = Waiting(clock, self._filled)
 
     async def publish(self, topic: Topic, hints: Rows) -> None:
@@ -70,14 +73,15 @@ class PostgresQueue:
         if limit <= 0 or not topics:
             return []
         params = {
-            **_by_columns(topics),
             **self._now(),
             "again_ms": self._again_ms,
             "width": HINT.itemsize,
             "packs": min(limit, MOST_PACKS),
             "room": limit,
         }
-        rows = await self._call(lambda session: session.write(_SQL["take"], params), writes=True)
+        rows = await self._call(
+            lambda session: session.write(_SQL["take"], params | self._looked_for(session, topics)), writes=True
+        )
         rows.sort()  # by topic, then in the order of publication
         return [
             _delivery(topics[place - 1], list(packs))
@@ -96,8 +100,11 @@ class PostgresQueue:
     async def depth(self, topics: Sequence[Topic]) -> Sequence[int]:
         if not topics:
             return []
-        params = {**_by_columns(topics), **self._now(), "width": HINT.itemsize, "packs": PACKS_WEIGHED}
-        return [int(size) for (size,) in await self._call(lambda session: session.rows(_SQL["depth"], params))]
+        params = {**self._now(), "width": HINT.itemsize, "packs": PACKS_WEIGHED}
+        rows = await self._call(
+            lambda session: session.rows(_SQL["depth"], params | self._looked_for(session, topics))
+        )
+        return [int(size) for (size,) in rows]
 
     async def aclose(self) -> None:
         await self._waiting.aclose()
@@ -105,8 +112,10 @@ class PostgresQueue:
 
     async def _filled(self, topics: Sequence[Topic]) -> Sequence[Topic]:
         """Those of which there is something to take."""
-        params = {**_by_columns(topics), **self._now()}
-        rows = await self._call(lambda session: session.rows(_SQL["filled"], params))
+        params = self._now()
+        rows = await self._call(
+            lambda session: session.rows(_SQL["filled"], params | self._looked_for(session, topics))
+        )
         return [Topic(Lane(lane), route) for lane, route in rows]
 
     async def _settle(self, statement: str, receipts: Sequence[Receipt]) -> None:
@@ -120,7 +129,17 @@ class PostgresQueue:
             }
             await self._call(lambda session: session.write_count(_SQL[statement], params), writes=True)
 
-    def _now(self) -> dict[str, int | None]:
+    def _looked_for(self, session: Session, topics: Sequence[Topic]) -> dict[str, Any]:
+        """Called in the session's thread."""
+        now_ms = self._clock.monotonic_ms()
+        floors = self._floors.get(session.number)
+        if floors is None:
+            if len(self._floors) > 2 * LINES:  # sessions that ended
+                self._floors.clear()
+            floors = self._floors[session.number] = Floors(_SQL["floors"], now_ms)
+        return {**_by_columns(topics), "floors": floors.of(topics, session, now_ms)}
+
+    def _now(self) -> dict[str, Any]:
         return {"now_ms": None if self._pinned_clock is None else self._pinned_clock.now_ms()}
 
     async def _call(self, work: Callable[[Session], T], *, writes: bool = False) -> T:

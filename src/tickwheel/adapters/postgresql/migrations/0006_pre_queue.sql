@@ -13,7 +13,6 @@ CREATE UNLOGGED TABLE tickwheel.queue_packs (
   PRIMARY KEY (lane, route, number)
 ) WITH (
   fillfactor = 50,
-  vacuum_truncate = off,                           -- it would lock everybody out for a moment, for a few pages
   autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 500, autovacuum_vacuum_cost_delay = 0,
   autovacuum_analyze_scale_factor = 0, autovacuum_analyze_threshold = 2000000000  -- empty or full: no figure lasts
 );

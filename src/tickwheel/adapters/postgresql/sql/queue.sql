@@ -12,11 +12,12 @@ SELECT x.lane, x.route, 0, 0, x.hints
 -- that don't fit were locked for nothing, until the end of this statement.
 WITH candidates AS (
   SELECT p.place, r.*
-    FROM unnest(%(lanes)s::int2[], %(routes)s::text[]) WITH ORDINALITY AS p (lane, route, place)
+    FROM unnest(%(lanes)s::int2[], %(routes)s::text[], %(floors)s::int8[])
+         WITH ORDINALITY AS p (lane, route, floor, place)
    CROSS JOIN LATERAL (
          SELECT q.ctid AS tid, q.number, octet_length(q.hints) / %(width)s AS size
            FROM tickwheel.queue_packs AS q
-          WHERE q.lane = p.lane AND q.route = p.route
+          WHERE q.lane = p.lane AND q.route = p.route AND q.number >= p.floor
             AND q.visible_ms <= coalesce(%(now_ms)s::int8, tickwheel.clock_ms())
           ORDER BY q.number
           LIMIT %(packs)s
@@ -54,16 +55,28 @@ UPDATE tickwheel.queue_packs AS q
 SELECT (SELECT coalesce(sum(octet_length(r.hints)), 0)::int8 / %(width)s
           FROM (SELECT q.hints
                   FROM tickwheel.queue_packs AS q
-                 WHERE q.lane = p.lane AND q.route = p.route
+                 WHERE q.lane = p.lane AND q.route = p.route AND q.number >= p.floor
                    AND q.visible_ms <= coalesce(%(now_ms)s::int8, tickwheel.clock_ms())
                  ORDER BY q.number
                  LIMIT %(packs)s) AS r)
-  FROM unnest(%(lanes)s::int2[], %(routes)s::text[]) WITH ORDINALITY AS p (lane, route, place)
+  FROM unnest(%(lanes)s::int2[], %(routes)s::text[], %(floors)s::int8[])
+       WITH ORDINALITY AS p (lane, route, floor, place)
  ORDER BY p.place
 
 -- name: filled
 SELECT p.lane, p.route
-  FROM unnest(%(lanes)s::int2[], %(routes)s::text[]) AS p (lane, route)
+  FROM unnest(%(lanes)s::int2[], %(routes)s::text[], %(floors)s::int8[]) AS p (lane, route, floor)
  WHERE EXISTS (SELECT FROM tickwheel.queue_packs AS q
-                WHERE q.lane = p.lane AND q.route = p.route
+                WHERE q.lane = p.lane AND q.route = p.route AND q.number >= p.floor
                   AND q.visible_ms <= coalesce(%(now_ms)s::int8, tickwheel.clock_ms()))
+
+-- name: floors
+SELECT (SELECT q.number
+          FROM tickwheel.queue_packs AS q
+         WHERE q.lane = p.lane AND q.route = p.route AND q.number >= p.floor
+         ORDER BY q.number
+         LIMIT 1),
+       (SELECT s.last_value FROM tickwheel.queue_packs_number_seq AS s)
+  FROM unnest(%(lanes)s::int2[], %(routes)s::text[], %(floors)s::int8[])
+       WITH ORDINALITY AS p (lane, route, floor, place)
+ ORDER BY p.place
