@@ -98,6 +98,8 @@ bench-smoke: $(DEV_STAMP) ## run each benchmark once, tiny, so that none rots
 	@$(BIN)/python bench/webhook_client.py --posts 100 > /dev/null
 	@$(BIN)/python bench/sqlite_store.py --jobs 500 > /dev/null
 	@$(BIN)/python -m bench.queues --hints 2000 > /dev/null
+	@$(BIN)/python -m bench.redis_buckets --timers 2000 > /dev/null
+	@$(BIN)/python -m bench.redis_caches --rounds 1 --jobs 100 > /dev/null
 
 .PHONY: bench
 bench: $(RUN_STAMP) ## run the benchmarks at full size on SQLite, one JSON line each

@@ -31,7 +31,6 @@ from tickwheel.ports.store import NewJob
 from tickwheel.services.known_keys import KnownKeys
 
 BATCHES = (1, 100)
-JOBS = 2_000
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
 
@@ -80,27 +79,27 @@ def keyed(number: int, now_ms: int) -> NewJob:
     return replace(new, job=replace(new.job, idempotency_key=f"key-{number}"), request_hash=b"h" * 16)
 
 
-async def keys(servers: Servers, store: PostgresqlStore, rounds: int) -> None:
+async def keys(servers: Servers, store: PostgresqlStore, rounds: int, jobs: int) -> None:
     """Requests that are all repeated, and requests that are all new."""
     clock = SystemClock()
     cache = RedisKeys(read_address(servers.redis.url, setting="key_cache"), clock, cluster="bench")
     known = KnownKeys(store, cache, clock)
-    first = [keyed(number, clock.now_ms()) for number in range(JOBS)]
+    first = [keyed(number, clock.now_ms()) for number in range(jobs)]
     await known.insert_jobs(first)
-    numbers = iter(range(JOBS, 1 << 60))
+    numbers = iter(range(jobs, 1 << 60))
     for batch in BATCHES:
         for insert, name in ((store.insert_jobs, "store"), (known.insert_jobs, "cache")) * 2:
 
             async def repeat(insert: Callable[..., Awaitable[object]] = insert, batch: int = batch) -> None:
-                for start in range(0, JOBS if batch > 1 else JOBS // 10, batch):
+                for start in range(0, jobs if batch > 1 else jobs // 10, batch):
                     again = [keyed(number, clock.now_ms()) for number in range(start, start + batch)]
                     await insert(again)
 
             async def create(insert: Callable[..., Awaitable[object]] = insert, batch: int = batch) -> None:
-                for _ in range(0, JOBS if batch > 1 else JOBS // 10, batch):
+                for _ in range(0, jobs if batch > 1 else jobs // 10, batch):
                     await insert([keyed(next(numbers), clock.now_ms()) for _ in range(batch)])
 
-            count = JOBS if batch > 1 else JOBS // 10
+            count = jobs if batch > 1 else jobs // 10
             for kind, act in (("repeated", repeat), ("new", create)):
                 cpu = await measure(servers, rounds, count, act)
                 print(
@@ -140,13 +139,13 @@ async def leases(servers: Servers, store: PostgresqlStore, rounds: int) -> None:
     await other.aclose()
 
 
-async def run(servers: Servers, rounds: int) -> None:
+async def run(servers: Servers, rounds: int, jobs: int) -> None:
     url = servers.postgresql.create_database("caches")
     migrate(url)
     store = await open_postgresql_store(url, SystemClock())
     try:
         await store.maintain(SystemClock().now_ms())
-        await keys(servers, store, rounds)
+        await keys(servers, store, rounds, jobs)
         await leases(servers, store, rounds)
     finally:
         await store.aclose()
@@ -155,10 +154,11 @@ async def run(servers: Servers, rounds: int) -> None:
 def main() -> None:
     """Measure both."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--rounds", type=int, default=5, help="1 is quick, and too short to mean anything")
+    parser.add_argument("--jobs", type=int, default=2_000)
     given = parser.parse_args()
     with PostgresServer(durable=True) as postgresql, RedisServer() as redis:
-        asyncio.run(run(Servers(postgresql, redis), given.rounds))
+        asyncio.run(run(Servers(postgresql, redis), given.rounds, given.jobs))
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ import pytest
 
 from .buffered import tell_buffered
 
-SEEDS = int(os.environ.get("SIMULATION_SEEDS", "16"))
+SEEDS = max(8, int(os.environ.get("SIMULATION_SEEDS", "32")) // 4)
 FIRST_SEED = int(os.environ.get("SIMULATION_FIRST_SEED", "0"))
 TOGETHER = 8
 

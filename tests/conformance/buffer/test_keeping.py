@@ -43,6 +43,17 @@ async def test_what_was_put_comes_back_in_order(buffer: Buffer) -> None:
         assert (await buffer.read(bucket)).tobytes() == b"".join(part.tobytes() for part in parts)
 
 
+async def test_a_bucket_of_many_packs_comes_back_whole(buffer: Buffer) -> None:
+    """Single timers, so that it has more entries than are read at a time."""
+    rows = timers(600)
+    rows["job_id"] = rows["job_id"][0]
+    [(bucket, part)] = by_bucket(rows)
+    await buffer.add([Pack(bucket, at, part[at : at + 1]) for at in range(len(part))])
+    assert (await buffer.read(bucket)).tobytes() == part.tobytes()
+    await buffer.add([Pack(bucket, at, part[:1]) for at in range(600, 768)])
+    assert len(await buffer.read(bucket)) == 768  # a whole number of pieces
+
+
 async def test_equal_timers_are_kept_each(buffer: Buffer) -> None:
     one, at = timers(1), dict[Bucket, int]()
     await put(buffer, one, at)

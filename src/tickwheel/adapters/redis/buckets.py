@@ -28,6 +28,8 @@ from tickwheel.ports.clock import Clock
 LIFE_MS: Final = 4 * 3_600_000
 CALL_SECONDS: Final = 2.0
 """What is far can wait longer than a queue."""
+READ_PACKS: Final = 256
+"""A large bucket is read in pieces: an answer of megabytes would be parsed in one go, while timers are due."""
 _AT_BYTES: Final = 4
 
 
@@ -62,7 +64,13 @@ class RedisBuckets:
 
     async def read(self, bucket: Bucket) -> Rows:
         key = self._key(bucket)
-        [members] = await self._ask([Call(key, ("ZRANGE", key, 0, -1))])
+        members: list[bytes] = []
+        while len(members) % READ_PACKS == 0:
+            first = len(members)
+            [piece] = await self._ask([Call(key, ("ZRANGE", key, first, first + READ_PACKS - 1))])
+            if not piece:
+                break
+            members += piece
         packs = sorted((member[:_AT_BYTES], member[_AT_BYTES:]) for member in members)
         data = b"".join(rows for _, rows in packs)
         return np.frombuffer(bytearray(data[: len(data) // TIMER.itemsize * TIMER.itemsize]), dtype=TIMER)
