@@ -1,8 +1,7 @@
 """Every rule of the protocol whose loss must be noticed: what is dropped, where, and the scene that notices.
 
 A rule that lives in a statement of the database is dropped by the model (`testing.model.rules`); one that lives in
-the services is dropped by patching the real code. Not here: credits (work in flight per worker and owner), which
-come with workers apart from owners.
+the services is dropped by patching the real code. Those of workers apart from owners are in `worker_mutations`.
 """
 
 import asyncio
@@ -56,7 +55,7 @@ class Mutation(NamedTuple):
         return f"{self.rule}-{self.scene.__name__}"
 
 
-def _swap(target: Any, name: str, make: Callable[[Any], Any]) -> Patch:
+def swap(target: Any, name: str, make: Callable[[Any], Any]) -> Patch:
     """Put `make(original)` in the place of an attribute."""
 
     def enter(stack: ExitStack) -> None:
@@ -143,8 +142,8 @@ def _no_rows(original: Any) -> Any:
 
 
 def _in_flight_is_resolved(stack: ExitStack) -> None:
-    _swap(InFlight, "unleased", _no_rows)(stack)
-    _swap(Reaper, "rows", _no_rows)(stack)
+    swap(InFlight, "unleased", _no_rows)(stack)
+    swap(Reaper, "rows", _no_rows)(stack)
 
 
 def _nobody_watches(original: Any) -> Any:
@@ -177,12 +176,12 @@ def _same_version(original: Any) -> Any:
 
 def _nothing_is_settled(stack: ExitStack) -> None:
     for module in (edit, hold):
-        _swap(module, "settle_due", lambda original: lambda *seen: ())(stack)
+        swap(module, "settle_due", lambda original: lambda *seen: ())(stack)
 
 
 def _name_is_identity(stack: ExitStack) -> None:
-    _swap(ownership, "process_name", lambda original: lambda name, randomness: name)(stack)
-    _swap(ownership, "incarnation_of", lambda original: lambda process, number: f"{process}.1")(stack)
+    swap(ownership, "process_name", lambda original: lambda name, randomness: name)(stack)
+    swap(ownership, "incarnation_of", lambda original: lambda process, number: f"{process}.1")(stack)
 
 
 def _silence_goes_on(original: Any) -> Any:
@@ -210,6 +209,18 @@ def _trusts_its_memory(original: Any) -> Any:
     return plan
 
 
+class _NoRuns:
+    async def find_runs(self, keys: Sequence[tuple[bytes, int]]) -> Sequence[None]:
+        return [None] * len(keys)
+
+
+def _sees_no_runs(original: Any) -> Any:
+    def begin(self: LimitGate, ledger: Any, *rest: Any, **options: Any) -> None:
+        original(self, _NoRuns(), *rest, **options)
+
+    return begin
+
+
 LOST = ("I1 lost",)
 CHAIN = ("I9 chain", "I1 lost")
 TOKENS = ("I3 tokens",)
@@ -227,14 +238,14 @@ MUTATIONS: Sequence[Mutation] = (
         "a snapshot of now instead of the stored one",
         feeds.late_commit_across_a_takeover,
         LOST,
-        _swap(Groups, "adopt", _fresh_snapshot_at_taking),
+        swap(Groups, "adopt", _fresh_snapshot_at_taking),
     ),
     Mutation(
         "B2",
         "a shard taken over joins the node's position",
         feeds.late_commit_across_a_takeover,
         LOST,
-        _swap(Groups, "adopt", _position_of_the_node),
+        swap(Groups, "adopt", _position_of_the_node),
     ),
     Mutation("B3", "the snapshot of a poll is read apart", feeds.inserts_all_the_time, LOST),
     Mutation(
@@ -242,7 +253,7 @@ MUTATIONS: Sequence[Mutation] = (
         "hi is raised when the slice has arrived",
         feeds.insert_beside_a_slow_slice,
         LOST,
-        _swap(Feed, "__init__", _hi_after_the_slice),
+        swap(Feed, "__init__", _hi_after_the_slice),
     ),
     Mutation("B5", "a position outlives its session", feeds.ids_given_out_again, LOST),
     Mutation(
@@ -250,21 +261,21 @@ MUTATIONS: Sequence[Mutation] = (
         "the pair has the snapshot of its storing",
         feeds.commits_between_poll_and_pair,
         LOST,
-        _swap(Pairs, "store", _snapshot_at_storing),
+        swap(Pairs, "store", _snapshot_at_storing),
     ),
     Mutation(
         "C2",
         "the acknowledged position never goes back",
         feeds.late_row_that_is_not_claimed_yet,
         LOST,
-        _swap(Loading, "pairs", _never_back),
+        swap(Loading, "pairs", _never_back),
     ),
     Mutation(
         "C3",
         "what was handed over counts as resolved",
         feeds.claims_do_not_get_through,
         LOST,
-        _swap(Unresolved, "lowest_ms", _handed_over_is_resolved),
+        swap(Unresolved, "lowest_ms", _handed_over_is_resolved),
     ),
     Mutation(
         "C4",
@@ -278,7 +289,7 @@ MUTATIONS: Sequence[Mutation] = (
         "a lost claim is forgotten, not watched",
         feeds.owner_and_worker_die_early,
         LOST,
-        _swap(Reaper, "watch", _nobody_watches),
+        swap(Reaper, "watch", _nobody_watches),
     ),
     Mutation("C6", "a leaf is dropped whatever is open", feeds.open_insert_at_the_drop, LOST),
     Mutation("D1", "a claim holds no lock on its node", claims.open_claim_across_a_takeover, TOKENS),
@@ -287,7 +298,7 @@ MUTATIONS: Sequence[Mutation] = (
         "claims of one job are open at once",
         claims.two_runs_at_once,
         TOKENS,
-        _swap(Claims, "run", _two_at_once),
+        swap(Claims, "run", _two_at_once),
     ),
     Mutation("D3", "the epoch stays at a taking", claims.owner_dies_in_a_chain, TOKENS),
     Mutation("D4", "the reaper raises the token", claims.lost_attempt_beside_a_newer_token, TOKENS),
@@ -299,14 +310,14 @@ MUTATIONS: Sequence[Mutation] = (
         "the next instant may have a row",
         claims.edit_after_a_cancelled_occurrence,
         CHAIN,
-        _swap(TakenInstants, "of", lambda original: lambda self, view, now_ms: frozenset()),
+        swap(TakenInstants, "of", lambda original: lambda self, view, now_ms: frozenset()),
     ),
     Mutation(
         "E4",
         "an edit leaves the version",
         claims.edit_of_the_expression,
         ("I7 old instant", "I9 chain"),
-        _swap(edit, "redefined", _same_version),
+        swap(edit, "redefined", _same_version),
     ),
     Mutation(
         "E5", "what is due is not settled", claims.edit_of_an_overdue_job, ("E5 vanished",), _nothing_is_settled
@@ -319,14 +330,14 @@ MUTATIONS: Sequence[Mutation] = (
         "one token is started twice",
         claims.timer_of_a_run_in_flight,
         TWICE,
-        _swap(Claims, "_won", _starts_what_is_in_flight),
+        swap(Claims, "_won", _starts_what_is_in_flight),
     ),
     Mutation(
         "F2",
         "a new owner starts the old owner's run again",
         claims.owner_stops_with_an_attempt,
         TWICE,
-        _swap(Claims, "_won", _starts_what_is_in_flight),
+        swap(Claims, "_won", _starts_what_is_in_flight),
     ),
     Mutation(
         "F3", "the last attempt counts from its claim", claims.dies_between_claim_and_start, ("I8 attempts",)
@@ -338,14 +349,21 @@ MUTATIONS: Sequence[Mutation] = (
         "what waits for a slot is not tried again",
         claims.slot_that_another_node_frees,
         LOST,
-        _swap(LimitGate, "poll", lambda original: lambda self: None),
+        swap(LimitGate, "poll", lambda original: lambda self: None),
     ),
     Mutation(
         "L3",
         "the end of a run leaves its slot taken",
         claims.slot_that_another_node_frees,
         ("L1 limit", *LOST),
-        _swap(Tables, "free_slots", lambda original: lambda self, key: None),
+        swap(Tables, "free_slots", lambda original: lambda self, key: None),
+    ),
+    Mutation(
+        "L4",
+        "timers wait unasked though their runs are in flight",
+        claims.holder_behind_a_crowd,
+        LOST,
+        swap(LimitGate, "__init__", _sees_no_runs),
     ),
     Mutation("G1", "the name is the identity", claims.second_start_under_a_name, RESTLESS, _name_is_identity),
     Mutation(
@@ -353,29 +371,20 @@ MUTATIONS: Sequence[Mutation] = (
         "silences go on after a failed beat",
         claims.coordinator_restarts,
         ("G2 killed the living",),
-        _swap(Membership, "begin_anew", _silence_goes_on),
+        swap(Membership, "begin_anew", _silence_goes_on),
     ),
     Mutation(
         "G3",
         "unfit nodes are ranked",
         claims.unfit_node,
         LOST,
-        _swap(ownership, "candidates", _everybody_is_ranked),
+        swap(ownership, "candidates", _everybody_is_ranked),
     ),
     Mutation(
         "G5",
         "a node trusts what it remembers",
         claims.answer_of_a_take_lost,
         LOST,
-        _swap(ownership, "plan", _trusts_its_memory),
+        swap(ownership, "plan", _trusts_its_memory),
     ),
 )
-
-
-def table() -> str:
-    """All of it as a table for people: `python -m tests.simulation mutations` prints it."""
-    lines = ["| rule | what is dropped | the fault that it lets in | noticed as |", "|---|---|---|---|"]
-    for one in MUTATIONS:
-        fault = (one.scene.__doc__ or "").partition("\n\n")[0].replace("\n   ", "").strip().replace("\n", " ")
-        lines.append(f"| {one.rule} | {one.dropped} | {fault} | {one.notices[0]} |")
-    return "\n".join(lines)

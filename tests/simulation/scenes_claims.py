@@ -236,6 +236,22 @@ async def slot_that_another_node_frees(stage: Stage) -> None:
     await stage.pass_ms(3_000)
 
 
+async def holder_behind_a_crowd(stage: Stage) -> None:
+    """A run holds the only slot and its node dies; on the heir others of its key wait, and are due before it."""
+    first, second = await stage.start("a", "b")
+    mine, other = (next(iter(node.scheduler.holdings.shards())) for node in (first, second))
+    stage.script_of("b").ways["claim"] = 100
+    holder = stage.job(120, shard=mine, concurrency=(Limit(1, key="k"),))
+    stage.by_run(lambda work: Fate(20_000 if work.job_id == holder.job.job_id else 1, OK))
+    await stage.add(*(stage.job(50 + n, shard=other, concurrency=(Limit(1, key="k"),)) for n in range(3)), holder)
+    await stage.until(lambda: bool(stage.database.tables.in_flight))
+    await stage.pass_ms(200)
+    stage.kill(first)
+    stage.script_of("b").ways["claim"] = 0
+    stage.attempts(1)
+    await stage.pass_ms(8_000)
+
+
 async def second_start_under_a_name(stage: Stage) -> None:
     """A node stands still, is started once more under its name, and wakes up."""
     await stage.start("a", "b")

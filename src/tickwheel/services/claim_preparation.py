@@ -120,7 +120,7 @@ class ClaimPreparation:
             if misrouted.any():
                 self._ready.push(batch.timers[misrouted])
                 batch.let_go(~misrouted)
-            self._keep_within_limits(batch)
+            await self._keep_within_limits(batch)
         except BaseException:  # a cancellation as well
             self.close(batch)
             raise
@@ -248,8 +248,8 @@ class ClaimPreparation:
             self._unserved.note(unserved)
         else:  # who serves what was not read yet
             self._parked.park(unserved, UNKNOWN_PAUSE_MS)
-        self._keep_within_limits(batch)
+        await self._keep_within_limits(batch)
 
-    def _keep_within_limits(self, batch: ClaimBatch | QueuedBatch) -> None:
+    async def _keep_within_limits(self, batch: ClaimBatch | QueuedBatch) -> None:
         if batch.claims["limited"].any():
-            batch.let_go(self._limits.admit(batch.timers, batch.claims, batch.works, batch.specs))
+            batch.let_go(await self._limits.admit(batch.timers, batch.claims, batch.works, batch.specs))

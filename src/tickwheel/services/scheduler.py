@@ -107,7 +107,7 @@ class Scheduler:
             handler_rates=settings.handler_rates,
             share=self._share,
         )
-        self.limits = LimitGate(ready=self.ready, clock=clock, randomness=randomness, on_due=self._wake_claims)
+        self.limits = LimitGate(store, self.ready, clock, randomness, on_due=self._wake_claims)
         self._unserved = Unserved()
         self._ticker = Ticker(
             wheel=self.wheel, ready=self.ready, holdings=holdings, clock=clock, on_due=self._wake_claims

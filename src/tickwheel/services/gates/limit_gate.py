@@ -25,8 +25,9 @@ from tickwheel.domain.columns import TIMER, Bools, ClaimAction, ClaimVerdict, In
 from tickwheel.domain.concurrency import Counted, counted
 from tickwheel.domain.id_columns import shards_of
 from tickwheel.domain.job import Spec
+from tickwheel.domain.run import IN_FLIGHT
 from tickwheel.ports.clock import Clock, Randomness
-from tickwheel.ports.store import WorkDefinition
+from tickwheel.ports.store import Ledger, WorkDefinition
 from tickwheel.services.alarm import Alarm
 from tickwheel.services.ready import ReadyRing
 
@@ -88,8 +89,15 @@ class LimitGate:
     """What waits for slots of limits of concurrency."""
 
     def __init__(
-        self, *, ready: ReadyRing, clock: Clock, randomness: Randomness, on_due: Callable[[], None]
+        self,
+        ledger: Ledger,
+        ready: ReadyRing,
+        clock: Clock,
+        randomness: Randomness,
+        *,
+        on_due: Callable[[], None],
     ) -> None:
+        self._ledger = ledger
         self._ready, self._clock, self._randomness, self._on_due = ready, clock, randomness, on_due
         self._crowds: OrderedDict[Limits, _Crowd] = OrderedDict()
         self._of: dict[str, dict[Limits, _Crowd]] = {}  # by what is counted
@@ -110,25 +118,49 @@ class LimitGate:
         chunks = (chunk for crowd in self._crowds.values() for chunk in crowd.chunks)
         return min((int(chunk["due_ms"].min()) for chunk in chunks), default=None)
 
-    def admit(
+    async def admit(
         self,
         timers: Rows,
         claims: Rows,
         works: Sequence[WorkDefinition | None],
         specs: Sequence[Spec | None],
     ) -> Bools:
-        """Which of these planned timers are to be claimed now; the others are held from now on."""
+        """Which of these planned timers are to be claimed now; the others are held from now on.
+
+        None is held whose run is in flight: it would wait for the very slot that its run holds, and with it nobody
+        would watch the run of an owner that died, or start one whose claim was not answered.
+        """
         goes: Bools = np.ones(len(timers), dtype=np.bool_)
-        for limits, numbers in _by_limits(claims, works, specs).items():
-            crowd = self._crowds.get(limits)
-            room = min(limit.limit for limit in limits) if crowd is None else crowd.promised
-            held = list(self._askable(limits, timers, claims, numbers))[room:]
-            if crowd is not None:
-                crowd.promised = max(0, crowd.promised - (len(numbers) - len(held)))
+        surplus = self._surplus(timers, claims, works, specs)
+        numbers = [number for some in surplus.values() for number in some]
+        if not numbers:
+            return goes
+        keys = [(timers["job_id"][n].tobytes(), int(timers["scheduled_ms"][n])) for n in numbers]
+        runs = await self._ledger.find_runs(keys)
+        flying = {n for n, run in zip(numbers, runs, strict=True) if run is not None and run.state in IN_FLIGHT}
+        for limits, some in surplus.items():
+            held = [number for number in some if number not in flying]
             if held:
                 goes[held] = False
                 self._hold(limits, timers[held])
         return goes
+
+    def _surplus(
+        self,
+        timers: Rows,
+        claims: Rows,
+        works: Sequence[WorkDefinition | None],
+        specs: Sequence[Spec | None],
+    ) -> dict[Limits, list[int]]:
+        """Those that there is no use asking for now."""
+        surplus = {}
+        for limits, numbers in _by_limits(claims, works, specs).items():
+            crowd = self._crowds.get(limits)
+            room = min(limit.limit for limit in limits) if crowd is None else crowd.promised
+            surplus[limits] = some = list(self._askable(limits, timers, claims, numbers))[room:]
+            if crowd is not None:
+                crowd.promised = max(0, crowd.promised - (len(numbers) - len(some)))
+        return surplus
 
     def answered(
         self,
