@@ -29,6 +29,7 @@ from tickwheel import (
     TriggeredRun,
     handler,
 )
+from tickwheel.transactional import Enqueued, enqueue, enqueue_async
 
 
 @handler("plain")
@@ -103,3 +104,9 @@ async def asynchronous(client: AsyncClient) -> None:
     assert_type(await client.list(), JobPage)
     async with AsyncClient(connections=2) as inner:
         assert_type(inner, AsyncClient)
+
+
+async def in_a_transaction(connection: object) -> None:
+    assert_type(enqueue(connection, handler="plain", payload={"a": 1}), Enqueued)
+    assert_type(await enqueue_async(connection, cron_expression="0 3 * * *", handler="plain"), Enqueued)
+    enqueue(connection, handler="plain", colour="red")  # type: ignore[call-arg]  # no such field
