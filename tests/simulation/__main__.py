@@ -5,7 +5,7 @@
 
 import sys
 
-from .mutations import table
+from .every_mutation import table
 from .story import tell
 
 

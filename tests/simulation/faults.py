@@ -9,6 +9,7 @@ from tickwheel.testing.model import ModelDatabase
 
 from .coordination import Coordination
 from .nodes import Node
+from .workers import SimQueue, SimWorker
 
 LONGEST_STOP_MS: Final = 60_000
 
@@ -19,6 +20,11 @@ class Scene(Protocol):
     database: ModelDatabase
     coordination: Coordination
     nodes: list[Node]
+    workers: list[SimWorker]
+    queue: SimQueue
+    has_workers: bool
+
+    def start_worker(self, name: str) -> SimWorker: ...
 
     def start_node(self, name: str) -> Node: ...
 
@@ -36,7 +42,8 @@ class Faults:
 
     def strike(self) -> None:
         """Let something go wrong."""
-        (fault,) = self._rng.choices([fault for fault, _ in self._kinds], [weight for _, weight in self._kinds])
+        kinds = [*self._kinds, *self._worker_kinds] if self._scene.has_workers else self._kinds
+        (fault,) = self._rng.choices([fault for fault, _ in kinds], [weight for _, weight in kinds])
         name = fault(self)
         if name is not None:
             self.met[name] += 1
@@ -157,6 +164,77 @@ class Faults:
         self._scene.background(act())
         return "planned stop"
 
+    def _any_worker(self) -> SimWorker | None:
+        workers = [w for w in self._scene.workers if w.process.alive and not w.process.is_stopped]
+        return self._rng.choice(workers) if workers else None
+
+    def _kill_worker(self) -> str | None:
+        worker = self._any_worker()
+        if worker is None:
+            return None
+        worker.kill()
+        self._scene.workers.remove(worker)
+        self._later(self._rng.choice((0, 300, 1_500)), lambda: self._scene.start_worker(worker.name))
+        return "worker killed"
+
+    def _stop_worker(self) -> str | None:
+        worker = self._any_worker()
+        if worker is None:
+            return None
+        worker.stop()
+        self._later(self._length_ms(600, 3_000, 8_000), worker.go_on)
+        return "worker stopped"
+
+    def _cut_worker(self) -> str | None:
+        worker = self._any_worker()
+        if worker is None:
+            return None
+        worker.process.reaches_store = False
+
+        def heal() -> None:
+            worker.process.reaches_store = True
+
+        self._later(self._length_ms(300, 1_500, 5_000), heal)
+        return "worker cut off"
+
+    def _drain_worker(self) -> str | None:
+        worker = self._any_worker()
+        if worker is None:
+            return None
+
+        async def act() -> None:
+            await worker.shut_down()
+            if worker in self._scene.workers:
+                self._scene.workers.remove(worker)
+                self._scene.start_worker(worker.name)
+
+        self._scene.background(act())
+        return "worker drained"
+
+    def _flush_queue(self) -> str | None:
+        self._scene.queue.flush()
+        return "queue lost everything"
+
+    def _queue_away(self) -> str | None:
+        queue = self._scene.queue
+        if not queue.is_up:
+            return None
+        queue.is_up = False
+
+        def heal() -> None:
+            queue.is_up = True
+
+        self._later(self._length_ms(300, 2_000), heal)
+        return "queue away"
+
+    _worker_kinds: Sequence[tuple[Callable[["Faults"], str | None], float]] = (
+        (_kill_worker, 0.2),
+        (_stop_worker, 0.15),
+        (_cut_worker, 0.1),
+        (_drain_worker, 0.08),
+        (_flush_queue, 0.12),
+        (_queue_away, 0.08),
+    )
     _kinds: Sequence[tuple[Callable[["Faults"], str | None], float]] = (
         (_kill, 0.2),
         (_stop, 0.2),

@@ -8,13 +8,15 @@ import asyncio
 import random
 from collections.abc import Awaitable, Callable, Coroutine
 from contextvars import Context, ContextVar, copy_context
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 
 from tickwheel.adapters.memory.peers import MemoryNetwork, MemoryPeers
 from tickwheel.domain.errors import OutcomeUnknown
 from tickwheel.ports.buffer import Buffer
+from tickwheel.ports.clock import Clock
 from tickwheel.ports.events import Event, LoopFailed
 from tickwheel.ports.executor import Executor, Progress, Report
+from tickwheel.ports.queue import Queue
 from tickwheel.services.dead_letters import DeadLetters
 from tickwheel.services.jobs import Jobs
 from tickwheel.services.ownership.holdings import Holdings
@@ -42,7 +44,15 @@ SETTINGS: Final = SchedulerSettings(
     near_ms=600,
     buffer_ms=20_000,
 )
-CURRENT: ContextVar["Node | None"] = ContextVar("node", default=None)
+
+
+class TaskOwner(Protocol):
+    """A program whose tasks end when it is killed."""
+
+    def own(self, task: "asyncio.Task[Any]") -> None: ...
+
+
+CURRENT: ContextVar[TaskOwner | None] = ContextVar("node", default=None)
 
 
 def make_task(
@@ -73,6 +83,7 @@ class Node:
         rng: random.Random,
         on_loop_failed: Callable[[str], None],
         buffer: Buffer | None = None,
+        queue_of: Callable[[Process, Clock], Queue] | None = None,
     ) -> None:
         self.name, self.tasks = name, list[asyncio.Task[Any]]()
         self._tasks_kept = TASKS_KEPT
@@ -92,13 +103,14 @@ class Node:
             events=self,
             build_webhooks=self._build_executor,
             build_handlers=self._build_executor,
-            serves=lambda target: True,
+            serves=lambda target: queue_of is None,
             holdings=holdings,
             worker=self.process.name,
             settings=SETTINGS,
             shards=self.store,
             is_leader=lambda: False,
             buffer=buffer,
+            queue=None if queue_of is None else queue_of(self.process, self.clock),
         )
         self.ownership = Ownership(
             store=self.store,

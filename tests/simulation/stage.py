@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 from msgspec.structs import replace
 
+from tickwheel.adapters.memory.tables import LedgerRow
 from tickwheel.domain.columns import Rows
 from tickwheel.domain.concurrency import Limit
 from tickwheel.domain.errors import TickwheelError
@@ -62,6 +63,13 @@ class NoOwner:
 
 
 Scene = Callable[["Stage"], Coroutine[Any, Any, None]]
+SCENES_WITH_WORKERS: set[Scene] = set()
+
+
+def with_workers(scene: Scene) -> Scene:
+    """Its nodes run nothing themselves."""
+    SCENES_WITH_WORKERS.add(scene)
+    return scene
 
 
 class Stage(Story):
@@ -70,9 +78,10 @@ class Stage(Story):
     names: Sequence[str] = ()
     calm_limit_ms = 6_000
     rests = True
+    ok = OK
 
     def __init__(self, scene: Scene, dropped: Iterable[str] = ()) -> None:
-        super().__init__(1, dropped=dropped, plot=Plot())
+        super().__init__(1, dropped=dropped, plot=Plot(), has_workers=scene in SCENES_WITH_WORKERS)
         self._scene = scene
         self.scripts: dict[str, Script] = {}
         self.script = Script()
@@ -135,6 +144,10 @@ class Stage(Story):
         while not task.done():
             await self.clock.advance(1)
         return task.result()
+
+    def rows(self) -> list[LedgerRow]:
+        """The ledger."""
+        return list(self.database.tables.ledger.values())
 
     def owner(self, shard: int = SHARD) -> Node:
         """The node that owns the shard."""

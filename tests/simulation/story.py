@@ -9,6 +9,7 @@ import random
 from collections import Counter
 from collections.abc import Awaitable, Iterable, Sequence
 from contextlib import nullcontext
+from functools import partial
 from typing import Any, Final
 
 import msgspec
@@ -32,8 +33,10 @@ from .rulebook import Rulebook
 from .storm import Storm
 from .targets import Targets
 from .users import Users
+from .workers import QueueLink, SimQueue, SimWorker
 
 NODE_NAMES: Final = ("a", "b", "c")
+WORKER_NAMES: Final = ("v", "w", "x")
 LEAF_CHECK_MS: Final = 500
 CALM_LIMIT_MS: Final = 60_000
 REST_MS: Final = 1_200
@@ -59,7 +62,15 @@ class Story:
     rests = False
     """Whether nothing is under way any more that could move shards when the story ends."""
 
-    def __init__(self, seed: int, *, dropped: Iterable[str] = (), plot: Plot | None = None) -> None:
+    def __init__(
+        self,
+        seed: int,
+        *,
+        dropped: Iterable[str] = (),
+        plot: Plot | None = None,
+        has_workers: bool | None = None,
+    ) -> None:
+        """`has_workers` None: every third seed has, and its nodes run nothing themselves."""
         self.seed, self.plot = seed, plot or Plot()
         rng = random.Random(seed)
         self._node_rng = random.Random(rng.getrandbits(64))
@@ -75,6 +86,10 @@ class Story:
         self.users = Users(user_rng, self.clock, self.rulebook, lambda: self._pick_node(user_rng))
         self.nodes: list[Node] = []
         self.ever: list[Node] = []
+        self.has_workers = seed % 3 == 2 if has_workers is None else has_workers
+        self.queue = SimQueue(self.clock)
+        self.workers: list[SimWorker] = []
+        self.workers_ever: list[SimWorker] = []
         self._tasks: set[asyncio.Task[Any]] = set()
 
     # What faults and tests do
@@ -92,11 +107,29 @@ class Story:
             rng=self._node_rng,
             on_loop_failed=lambda text: self.rulebook.broken("crash", text),
             buffer=self.buffer_of(name),
+            queue_of=partial(QueueLink, self.queue) if self.has_workers else None,
         )
         self.nodes.append(node)
         self.ever.append(node)
         node.start()
         return node
+
+    def start_worker(self, name: str) -> SimWorker:
+        """One more worker of that name."""
+        worker = SimWorker(
+            name,
+            len(self.workers_ever),
+            database=self.database,
+            queue=self.queue,
+            weather=self.weather_of(name),
+            targets=self.targets,
+            rng=self._node_rng,
+            on_loop_failed=lambda text: self.rulebook.broken("crash", text),
+        )
+        self.workers.append(worker)
+        self.workers_ever.append(worker)
+        worker.start()
+        return worker
 
     def buffer_of(self, name: str) -> Buffer | None:
         """Where a process of that name keeps far timers."""
@@ -143,6 +176,8 @@ class Story:
     def _begin(self) -> None:
         for name in self.names:
             self.start_node(name)
+        for name in WORKER_NAMES if self.has_workers else ():
+            self.start_worker(name)
         self.storm.bad_rate, self.storm.slow_rate = self.plot.bad_rate, self.plot.slow_rate
         self.background(self._use())
         self.background(self._break())
@@ -179,6 +214,12 @@ class Story:
             node.go_on()
         for name in sorted(set(self.names) - {node.name for node in self.nodes}):
             self.start_node(name)
+        self.queue.is_up = True
+        for worker in self.workers:
+            worker.process.reaches_store = True
+            worker.go_on()
+        for name in sorted(set(WORKER_NAMES) - {w.name for w in self.workers}) if self.has_workers else ():
+            self.start_worker(name)
         await self.clock.advance(3_000)
         node = next(node for node in self.nodes if node.answers)
         self.background(self.users.resume_all(node))
@@ -249,11 +290,12 @@ class Story:
                 self.rulebook.broken("E5 vanished", f"{job_id_text(job_id)}: the occurrence of {at_ms}")
 
     async def _end(self) -> None:
-        for node in self.ever:
-            node.kill()
+        for one in (*self.ever, *self.workers_ever):
+            one.kill()
         for task in list(self._tasks):
             task.cancel()
-        everything = [*self._tasks, *(task for node in self.ever for task in node.tasks)]
+        programs = (*self.ever, *self.workers_ever)
+        everything = [*self._tasks, *(task for one in programs for task in one.tasks)]
         await asyncio.gather(*everything, return_exceptions=True)
         await self.database.aclose()
 

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from tickwheel.adapters.memory.queue import MemoryQueue
 from tickwheel.domain.columns import COMPLETION, CompletionCause
@@ -242,6 +243,23 @@ async def test_what_has_no_slot_here_overflows_to_workers_elsewhere() -> None:
     await world.crash(scheduler)
 
 
+async def test_a_run_whose_job_was_edited_after_it_was_queued_is_handed_back() -> None:
+    world = remote_world()
+    remote = await Remote(world).enlist()
+    scheduler = await world.start()
+    await world.clock.advance(1_500)
+    new = world.job(handler="far")
+    await world.add(scheduler, new)
+    await world.clock.advance(200)
+    stored = world.memory._tables.jobs[new.job.job_id]
+    spec = replace(stored.spec, target=Target(type=TargetType.HANDLER, name="here"))
+    world.memory._tables.jobs[new.job.job_id] = replace(stored, spec=spec)
+    assert await remote.take() == []
+    run = await run_of(world, new)
+    assert (run.state, run.attempt) == (RunState.SCHEDULED, 0)
+    await world.crash(scheduler)
+
+
 async def test_a_job_that_was_edited_to_another_handler_is_done_by_that_one() -> None:
     world = remote_world()
     await Remote(world, slots=1).enlist()
@@ -251,8 +269,6 @@ async def test_a_job_that_was_edited_to_another_handler_is_done_by_that_one() ->
     await world.add(scheduler, busy, new)
     await world.clock.advance(200)  # the second waits for room
     stored = world.memory._tables.jobs[new.job.job_id]
-    from msgspec.structs import replace
-
     spec = replace(stored.spec, target=Target(type=TargetType.HANDLER, name="here"))
     world.memory._tables.jobs[new.job.job_id] = replace(stored, spec=spec)
     remote = Remote(world, slots=1)

@@ -15,19 +15,23 @@ from typing import Final, TypeAlias
 
 import msgspec
 import numpy as np
+from msgspec.structs import replace
 
-from tickwheel.domain.columns import Rows
+from tickwheel.domain.columns import COMPLETION, CompletionCause, Rows
 from tickwheel.domain.errors import OutcomeUnknown, StoreUnavailable
 from tickwheel.domain.job import Spec
+from tickwheel.domain.outcome import OutcomeClass
 from tickwheel.domain.run import RunState
 from tickwheel.ports.clock import Clock
-from tickwheel.ports.queue import Delivery, Queue, Topic
-from tickwheel.ports.store import Store, WorkDefinition
+from tickwheel.ports.queue import Delivery, Queue, Topic, route_of
+from tickwheel.ports.store import AttemptNote, Store, WorkDefinition
 from tickwheel.services.plans import read_spec
 
 TRIES: Final = 20
 PAUSE_MS: Final = 250
 """Between tries while the store is away; all of them together are well within a lease."""
+
+EDITED: Final = AttemptNote(error="not started: the job was edited and is for another worker", excerpt=None)
 
 Held: TypeAlias = tuple[np.void, int, int]
 """A HINT row that began, its attempt number and the workers lost before it."""
@@ -110,9 +114,26 @@ class Taking:
         except OutcomeUnknown:
             held = await self._find_out(worker, hints, lease_ms)
         taken = await self._load(held, lease_ms, mono_ms, len(hints))
+        routes = {one.topic.route for one in deliveries}
+        strays = [one for one in taken.begun if route_of(one.spec.target) not in routes]
+        if strays:
+            await self._hand_back(strays)
+            taken = replace(taken, begun=[one for one in taken.begun if one not in strays])
         with suppress(ConnectionError):  # else they come again, and begin nothing
             await self._queue.ack([one.receipt for one in deliveries])
         return taken
+
+    async def _hand_back(self, strays: Sequence[Begun]) -> None:
+        """Their jobs were edited since they were queued, and are for other workers now: no attempt is used up."""
+        rows = np.zeros(len(strays), dtype=COMPLETION)
+        now_ms = self._clock.now_ms()
+        for row, one in zip(rows, strays, strict=True):
+            row["job_id"], row["scheduled_ms"], row["fence"] = np.void(one.job_id), one.scheduled_ms, one.fence
+            row["attempt"], row["lost_count"], row["flags"] = one.attempt, one.lost_count, one.flags
+        rows["due_ms"], rows["state"], rows["cause"] = -1, RunState.SCHEDULED, CompletionCause.UNSTARTED
+        rows["outcome"], rows["finished_ms"], rows["retry_ms"] = OutcomeClass.UNSTARTED, now_ms, now_ms
+        with suppress(StoreUnavailable):  # else they come back with their leases
+            await self._store.complete(rows, dict.fromkeys(range(len(rows)), EDITED))
 
     async def _find_out(self, worker: str, hints: Rows, lease_ms: int) -> list[Held]:
         """Which of these began, after an answer that was lost: begin again, then look at those that did not."""

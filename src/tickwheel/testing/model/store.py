@@ -6,7 +6,7 @@ from typing import Any, Final, TypeVar
 import numpy as np
 from msgspec.structs import replace
 
-from tickwheel.adapters.memory import changes, inserts, leases, loading
+from tickwheel.adapters.memory import changes, inserts, leases, loading, sessions
 from tickwheel.adapters.memory.ownership import Ownership
 from tickwheel.adapters.memory.store import MemoryStore
 from tickwheel.domain.columns import Bools, Ints, Rows
@@ -31,6 +31,7 @@ from tickwheel.ports.store import (
     RunPage,
     WorkDefinition,
 )
+from tickwheel.ports.workers import WorkerNote, WorkerState
 from tickwheel.testing.model.connection import Connection
 from tickwheel.testing.model.database import ModelDatabase
 from tickwheel.testing.model.process import Process
@@ -150,6 +151,28 @@ class ModelStore:
         return await self._write(
             "begin", lambda _, at_ms: leases.begin(self._tables, hints, worker, at_ms, lease_ms), look=_nothing
         )
+
+    async def enlist_worker(self, incarnation: str, note: WorkerNote) -> None:
+        await self._write(
+            "enlist_worker",
+            lambda _, at_ms: sessions.enlist(self._tables, incarnation, note, at_ms),
+            look=_nothing,
+        )
+
+    async def renew_worker(self, incarnation: str, note: WorkerNote) -> bool:
+        return await self._write(
+            "renew_worker",
+            lambda _, at_ms: sessions.renew(self._tables, incarnation, note, at_ms),
+            look=_nothing,
+        )
+
+    async def end_worker(self, incarnation: str, *, unseen_since_ms: int | None = None) -> bool:
+        return await self._write(
+            "end_worker", lambda _, at_ms: sessions.end(self._tables, incarnation, unseen_since_ms), look=_nothing
+        )
+
+    async def workers(self) -> Sequence[WorkerState]:
+        return await self._read("workers", lambda: sessions.states(self._tables))
 
     async def complete(self, batch: Rows, notes: Mapping[int, AttemptNote]) -> Completed:
         return await self._write(
