@@ -178,13 +178,13 @@ async def test_lease_counts_from_when_its_renewal_was_sent() -> None:
     scheduler = await world.start()
     renew = world.memory.renew
 
-    async def answer_slowly(batch: Rows) -> Any:
+    async def answer_slowly(batch: Rows, notes: Any = None) -> Any:
         world.memory.renew = hang  # type: ignore[method-assign, assignment]  # the next one never answers
         held = await renew(batch)
         await world.clock.sleep_ms(15_000)
         return held
 
-    world.memory.renew = answer_slowly  # type: ignore[method-assign]
+    world.memory.renew = answer_slowly  # type: ignore[method-assign, assignment]
     await world.add(scheduler, world.job(in_ms=100))
     await world.clock.advance(LEASE_MS)
     assert world.executors[0].cancelled == [0]

@@ -290,11 +290,11 @@ class Story:
                 self.rulebook.broken("E5 vanished", f"{job_id_text(job_id)}: the occurrence of {at_ms}")
 
     async def _end(self) -> None:
-        for one in (*self.ever, *self.workers_ever):
+        programs: list[Node | SimWorker] = [*self.ever, *self.workers_ever]
+        for one in programs:
             one.kill()
         for task in list(self._tasks):
             task.cancel()
-        programs = (*self.ever, *self.workers_ever)
         everything = [*self._tasks, *(task for one in programs for task in one.tasks)]
         await asyncio.gather(*everything, return_exceptions=True)
         await self.database.aclose()

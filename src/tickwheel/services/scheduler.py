@@ -173,6 +173,7 @@ class Scheduler:
             ready=self.ready,
             completions=self.completions,
             local_routes=local_routes,
+            rate_of=self.gate.hosts.rate_of,
             clock=clock,
             events=events,
             on_room=self._wake_claims,

@@ -33,7 +33,8 @@ def hints(*held: Held) -> Rows:
 
 
 async def begin(arena: Arena, rows: Rows, worker: str = "remote-1") -> list[tuple[int, ...]]:
-    return (await arena.store.begin(rows, worker, arena.now_ms + LEASE_MS)).tolist()
+    begun: list[tuple[int, ...]] = (await arena.store.begin(rows, worker, arena.now_ms + LEASE_MS)).tolist()
+    return begun
 
 
 async def queued(arena: Arena, owner: Owner, **fields: Any) -> tuple[NewJob, Held]:

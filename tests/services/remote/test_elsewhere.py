@@ -8,6 +8,7 @@ from tickwheel.adapters.memory.queue import MemoryQueue
 from tickwheel.domain.columns import COMPLETION, CompletionCause
 from tickwheel.domain.job import Lane, Target, TargetType
 from tickwheel.domain.outcome import OutcomeClass
+from tickwheel.domain.rate import RateLimit
 from tickwheel.domain.run import RunState
 from tickwheel.ports.events import WorkerLost
 from tickwheel.ports.queue import Topic, handler_route
@@ -110,6 +111,21 @@ async def test_backlog_waits_unclaimed_until_workers_have_room() -> None:
             done += await remote.succeed(begun)
         await world.clock.advance(20)
     assert done == 50
+    await world.crash(scheduler)
+
+
+async def test_a_rate_of_a_handler_holds_for_workers_elsewhere_too() -> None:
+    world = remote_world()
+    world.settings = replace(world.settings, handler_rates={"far": RateLimit(10, 1_000, 1)})
+    remote = await Remote(world, slots=50).enlist()
+    scheduler = await world.start()
+    await world.clock.advance(1_500)
+    await world.add(scheduler, *(world.job(handler="far") for _ in range(100)))
+    begun = 0
+    for _ in range(100):
+        begun += len(await remote.take())
+        await world.clock.advance(20)
+    assert 15 <= begun <= 21, "two seconds of ten per second"
     await world.crash(scheduler)
 
 

@@ -38,6 +38,10 @@ class Hosts:
         self._swept_ms = 0
         self._last_share = 1.0
 
+    def rate_of(self, name: str) -> Gcra | None:
+        """The rate of a host or handler (`handler:NAME`), if it has one; runs elsewhere draw from the same account."""
+        return self._rates.get(name)
+
     def rates_handler(self, name: str) -> bool:
         """Whether this handler has a rate."""
         return name in self._rated_handlers

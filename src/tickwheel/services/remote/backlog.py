@@ -17,6 +17,7 @@ import numpy as np
 from tickwheel.domain.columns import TIMER, Rows, empty
 from tickwheel.domain.job import Lane
 from tickwheel.domain.lanes import LANE_COUNT
+from tickwheel.domain.rate import Gcra
 from tickwheel.ports.clock import Clock
 from tickwheel.ports.queue import WEBHOOKS, Queue, Topic
 from tickwheel.services.alarm import Alarm
@@ -33,8 +34,16 @@ AWAY_MS: Final = 500
 class Backlog:
     """TIMER rows by route, and the room of each topic."""
 
-    def __init__(self, *, queue: Queue | None, routes: Routes, clock: Clock) -> None:
-        self._queue, self._routes, self._clock = queue, routes, clock
+    def __init__(
+        self,
+        *,
+        queue: Queue | None,
+        routes: Routes,
+        clock: Clock,
+        rate_of: Callable[[str], Gcra | None] = lambda route: None,
+    ) -> None:
+        """`rate_of` gives the account of a route's rate, if it has one."""
+        self._queue, self._routes, self._clock, self._rate_of = queue, routes, clock, rate_of
         self._rings: dict[str, ReadyRing] = {}
         self._depths: dict[Topic, int] = {}  # in the queue, by the latest look and what was published since
         self._claiming: dict[Topic, int] = {}
@@ -102,6 +111,9 @@ class Backlog:
                     topic = Topic(lane, route)
                     taken.append((topic, timers))
                     self._claiming[topic] = self._claiming.get(topic, 0) + len(timers)
+                    rate = self._rate_of(route)
+                    if rate is not None:
+                        rate.take(len(timers), self._clock.monotonic_ms())
                     limit -= len(timers)
         return taken
 
@@ -113,7 +125,9 @@ class Backlog:
         ring = self._rings.get(topic.route)
         lanes = 1 if ring is None else sum(ring.count(_kind(topic.route), lane) > 0 for lane in range(LANE_COUNT))
         share = max(1, slots // max(1, lanes))
-        return max(0, share - self._depths.get(topic, 0) - self._claiming.get(topic, 0))
+        room = max(0, share - self._depths.get(topic, 0) - self._claiming.get(topic, 0))
+        rate = self._rate_of(topic.route) if room else None
+        return room if rate is None else min(room, rate.available(self._clock.monotonic_ms()))
 
     def spare(self, topic: Topic) -> int:
         """How many more of this topic may be pushed and claimed at once."""

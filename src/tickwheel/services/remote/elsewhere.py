@@ -12,6 +12,7 @@ import numpy as np
 
 from tickwheel.domain.columns import Bools, Ints, Rows
 from tickwheel.domain.job import Lane, Spec, Target
+from tickwheel.domain.rate import Gcra
 from tickwheel.domain.scaling import LaneLoad
 from tickwheel.ports.clock import Clock
 from tickwheel.ports.events import EventSink
@@ -41,6 +42,7 @@ class Elsewhere:
         ready: ReadyRing,
         completions: Completions,
         local_routes: Sequence[str],
+        rate_of: Callable[[str], Gcra | None],
         clock: Clock,
         events: EventSink,
         on_room: Callable[[], None],
@@ -53,7 +55,7 @@ class Elsewhere:
         self._has_queue, self._ready = queue is not None, ready
         self._local, self._on_room, self._on_fresh = frozenset(local_routes), on_room, on_fresh
         self.routes = Routes(clock)
-        self.backlog = Backlog(queue=queue, routes=self.routes, clock=clock)
+        self.backlog = Backlog(queue=queue, routes=self.routes, clock=clock, rate_of=rate_of)
         self.outbox = Outbox(queue=queue, store=store, routes=self.routes, completions=completions, clock=clock)
         self.watch = WorkerWatch(
             store=store,
