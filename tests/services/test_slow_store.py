@@ -85,14 +85,31 @@ async def test_due_runs_that_pile_up_refuse_new_ones_until_they_get_fewer() -> N
     desk = SlowDesk()
     desk.behind = Behind(1_000, 6_000)
     await desk.clock.advance(600)
-    desk.jobs.check_room()
+    await desk.once(MINUTE_MS)
     desk.behind = Behind(2_000, 6_000)
     await desk.clock.advance(600)
     with pytest.raises(Overloaded, match="started too late"):
-        desk.jobs.check_room()
+        await desk.once(MINUTE_MS)
     desk.behind = Behind(1_500, 1_500)
     await desk.clock.advance(600)
-    desk.jobs.check_room()
+    await desk.once(MINUTE_MS)
+
+
+async def test_due_runs_that_pile_up_refuse_the_tenant_that_sends_the_flood_and_no_other() -> None:
+    desk = SlowDesk()
+    flood = [
+        b'{"schedule_type": "INSTANT", "target": {"endpoint": "https://a.example/x"}, "tenant_id": "big"}'
+    ] * 100
+    for _ in range(5):
+        await desk.once(MINUTE_MS)
+        await desk.jobs.create_many(flood)
+    for count in (1_000, 2_000):
+        desk.behind = Behind(count, 6_000)
+        await desk.clock.advance(600)
+        desk.shedding.check()
+    with pytest.raises(Overloaded, match="started too late"):
+        await desk.jobs.create_many(flood)
+    await desk.once(MINUTE_MS)
 
 
 async def test_quick_store_is_never_refused() -> None:

@@ -1,5 +1,6 @@
 """The use cases of jobs. What a method has done is committed when it returns."""
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from enum import StrEnum
 from typing import Final
@@ -87,12 +88,17 @@ class Jobs:
         if self._shedding is not None:
             self._shedding.check()
 
+    def _check_tenants(self, requests: Sequence[JobRequest | TickwheelError]) -> None:
+        if self._shedding is not None:
+            self._shedding.check_tenants(Counter(r.tenant_id for r in requests if isinstance(r, JobRequest)))
+
     async def create(self, request: JobRequest, idempotency_key_header: str | None = None) -> Created:
         """Make one job. Raises `InvalidRequest`, `IdempotencyKeyMismatch` and `IdempotencyConflict`."""
         if idempotency_key_header is not None:
             fault = key_fault(idempotency_key_header)
             if fault is not None:
                 raise InvalidRequest([FieldProblem("Idempotency-Key", fault)])
+        self._check_tenants([request])
         (answer,) = await self._ingest.insert([with_key(request, idempotency_key_header)])
         if isinstance(answer, TickwheelError):
             raise answer
@@ -105,6 +111,7 @@ class Jobs:
             if start:
                 await self._clock.sleep_ms(0)
             requests += parse_job_requests(items[start : start + ITEMS_A_TURN])
+        self._check_tenants(requests)
         return await self._ingest.insert(requests)
 
     async def put_named(self, name: str, request: JobRequest) -> Put:
@@ -113,6 +120,7 @@ class Jobs:
         Raises `InvalidRequest` and `Conflict`.
         """
         _check_named(name, request)
+        self._check_tenants([request])
         request = replace(request, name=name)
         seen = Seen()
 

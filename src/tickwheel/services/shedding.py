@@ -6,10 +6,11 @@ the age of the oldest insert that has no answer, not only by those that came bac
 
 import asyncio
 from collections import Counter, deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Final, NamedTuple
 
+from tickwheel.domain.demand_shares import DemandShares
 from tickwheel.domain.errors import Overloaded
 from tickwheel.domain.shedding import WORDS, Load, Shedder, Why
 from tickwheel.ports.clock import Clock
@@ -20,7 +21,9 @@ from tickwheel.services.supervision import supervise
 
 LOOK_MS: Final = 100
 OVER_MS: Final = 10_000
-"""It is told that refusing is over when nothing was refused for so long: under a steady flood it comes and goes."""
+"""It is told that refusing is over when nothing was refused for so long: in a flood it comes and goes."""
+BUSY_FACTOR: Final = 2
+"""With more than half of the slots running, execution is what takes long."""
 SAMPLES: Final = 64
 SAMPLES_MS: Final = 5_000
 """Commits that are longer ago say nothing any more."""
@@ -34,11 +37,16 @@ class Behind(NamedTuple):
 
 
 def behind_of(ready: ReadyRing, pools: Sequence[Pool], clock: Clock) -> Behind:
-    """Due runs that could be claimed and are not yet: claiming itself is what takes too long."""
+    """Due runs that could be executed and are not claimed yet: claiming itself is what takes too long.
+
+    Attempts are counted, not slots: claims that are under way hold slots too.
+    """
     now_ms, oldest_ms, count = clock.now_ms(), 0, 0
     for kind, pool in enumerate(pools):
+        if len(pool.inflight) * BUSY_FACTOR > pool.inflight.capacity:
+            continue
         for lane, due_ms in enumerate(ready.oldest_due_ms(kind)):
-            if due_ms is not None and pool.slots.free(lane) > 0:
+            if due_ms is not None:
                 oldest_ms = max(oldest_ms, now_ms - due_ms)
                 count += ready.count(kind, lane)
     return Behind(count, oldest_ms)
@@ -57,7 +65,7 @@ class Shedding:
     ) -> None:
         self._clock, self._events = clock, events
         self._uncommitted, self._behind = uncommitted, behind
-        self._shedder = Shedder()
+        self._shedder, self._shares = Shedder(), DemandShares()
         self._under_way: dict[int, tuple[int, int]] = {}  # number of the insert: (since, jobs), oldest first
         self._number = self._waiting = 0
         self._took: deque[tuple[int, int]] = deque(maxlen=SAMPLES)
@@ -72,12 +80,25 @@ class Shedding:
         return self._shedder.why
 
     def check(self) -> None:
-        """Before a new job. Raises `Overloaded`, and nothing was written."""
+        """Before a request for new jobs is read. Raises `Overloaded`.
+
+        Runs that are late are those of whoever has many, so that reason is looked at when it is known who asks.
+        """
         why = self._look()
-        if why is not None:
-            self.refused[why] += 1
-            seconds = self._shedder.retry_after_s(self._clock.monotonic_ms())
-            raise Overloaded(f"{WORDS[why]}; nothing was written, send it again in {seconds} s", seconds)
+        if why is not None and why is not Why.BEHIND:
+            self._refuse(why)
+
+    def check_tenants(self, counts: Mapping[str, int]) -> None:
+        """Before so many new jobs of these tenants are stored. Raises `Overloaded`, and nothing was written."""
+        self._shares.note(counts, self._clock.monotonic_ms())
+        why = self._look()
+        if why is not None and not (why is Why.BEHIND and self._shares.is_modest(counts)):
+            self._refuse(why)
+
+    def _refuse(self, why: Why) -> None:
+        self.refused[why] += 1
+        seconds = self._shedder.retry_after_s(self._clock.monotonic_ms())
+        raise Overloaded(f"{WORDS[why]}; nothing was written, send it again in {seconds} s", seconds)
 
     @contextmanager
     def inserting(self, job_count: int) -> Iterator[None]:
