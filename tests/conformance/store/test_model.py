@@ -21,7 +21,7 @@ from tickwheel.ports.store import AttemptNote
 
 from .factories import BACKENDS
 from .owner import LEASE_MS
-from .world import World
+from .world import LIMITS, World
 
 NUMBERS = st.integers(0, 1 << 16)
 RARELY = st.sampled_from([False] * 5 + [True])
@@ -40,6 +40,7 @@ INSERT = verb(
     recurring=st.sampled_from([False, True, True]),
     delay_ms=st.sampled_from([-5_000, 0, 0, 1]),
     key=st.sampled_from([None, "k", "l"]),
+    limits=st.integers(0, len(LIMITS) - 1),
 )
 CLAIM_SOME = verb(
     "claim",
@@ -129,6 +130,7 @@ def random_step(draw: random.Random) -> tuple[str, dict[str, Any]]:
                 "recurring": draw.random() < 0.6,
                 "delay_ms": draw.choice([-5_000, 0, 1]),
                 "key": draw.choice([None, None, "k", "l"]),
+                "limits": draw.randrange(len(LIMITS)),
             }
         case "claim":
             next_in_ms = draw.choice([1_000, 1_000, 1_000, 60_000, 60_000, 1, None])

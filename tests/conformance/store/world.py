@@ -4,17 +4,19 @@ import asyncio
 import tempfile
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import TypeVar
+from typing import TypeVar, cast
 
 from msgspec.structs import replace
 from tests.servers.memory import memory_folder
 
 from tickwheel.adapters.memory import MemoryStore
 from tickwheel.domain.columns import CLAIM, COMPLETION, ClaimAction, ClaimVerdict, CompletionCause, OverlapCode
+from tickwheel.domain.concurrency import Limit, Scope
 from tickwheel.domain.ids import shard_of
 from tickwheel.domain.job import JobState
 from tickwheel.domain.outcome import OutcomeClass
 from tickwheel.domain.run import FINAL, IN_FLIGHT, TERMINAL, RunState, SkipReason, fencing_token
+from tickwheel.ports.audit import Audited
 from tickwheel.ports.store import (
     AttemptNote,
     Change,
@@ -39,6 +41,8 @@ from .owner import LEASE_MS, Held, Owner
 T = TypeVar("T")
 MAX_ATTEMPTS = 3
 TENANT = "default"
+ONE, TWO = Limit(1, key="one"), Limit(2, Scope.TENANT)
+LIMITS = ((), (), (), (ONE,), (ONE, TWO), (replace(ONE, max_waiting=1), TWO), (replace(ONE, max_waiting=0),))
 LOOK_UP_ALL_EACH = 10
 """Steps after which all runs are asked for by their keys, also those that no list shows changed: an attempt that
 was recorded and should not have been shows there only."""
@@ -91,14 +95,15 @@ class World:
         answer = self.both(lambda store: store.acquire(self.owner.worker), lambda epochs: epochs.tolist())
         self.epochs = answer.tolist()
 
-    def insert(self, recurring: bool, delay_ms: int, key: str | None) -> None:
+    def insert(self, recurring: bool, delay_ms: int, key: str | None, limits: int) -> None:
         if len(self.jobs) >= 5:
             return
         make = self.arena.recurring if recurring else self.arena.one_off
         if not self.arena.lists_unrenewed:
             delay_ms = max(0, delay_ms)  # a store of a cluster moves a timer that is past up to its clock (A2)
         new = make(self.clock.now_ms() + delay_ms, idempotency_key=key)
-        new = replace(new, request_hash=b"r" if recurring else b"o")
+        job = replace(new.job, spec=replace(new.job.spec, concurrency=LIMITS[limits]))
+        new = replace(new, job=job, request_hash=b"r" if recurring else b"o")
         [answer] = self.both(lambda store: store.insert_jobs([new]), list)
         if answer.job_id == new.job.job_id:
             self.jobs.append(new)
@@ -241,6 +246,7 @@ class World:
         self.waiting = [(by_id[job_id], timer) for job_id, timer in stored if job_id in by_id]
         self.timers += [pair for pair in self.waiting if pair not in known]
         self.both(lambda store: store.counts())
+        assert self.both(lambda store: cast(Audited, store).audit_slots()) == 0
         if self.arena.lists_unrenewed:
             self.both(lambda store: store.expired(self.clock.now_ms(), 100), list)
         self.both(lambda store: store.list_dead(TENANT, 100, None), lambda page: page.items)
