@@ -117,6 +117,31 @@ async def test_a_master_that_fails_is_replaced_while_hints_travel(
         await traffic.run(9_000)
 
 
+async def test_topics_on_other_masters_are_served_meanwhile() -> None:
+    """Without replicas: nobody takes the dead one's place. (`cluster-require-full-coverage` is off then.)"""
+    with RedisCluster(replicas=0) as cluster:
+        for server in cluster.servers:
+            server.ask("CONFIG", "SET", "cluster-require-full-coverage", "no")
+        async with aclosing(opened(cluster)) as queue:
+            by_master: dict[RedisServer, list[Topic]] = {}
+            for number, topic in enumerate(TOPICS):
+                by_master.setdefault(cluster.master_of(queue._key(topic)), []).append(topic)
+                await queue.publish(topic, hints(number))
+            victim, healthy, *_ = sorted(by_master, key=lambda server: server.port)
+            victim.kill()
+            left = [topic for topic in TOPICS if topic not in by_master[victim]]
+            await queue.wait(TOPICS, 100)
+            assert [delivery.topic for delivery in await queue.take(TOPICS, ALL)] == left
+            with pytest.raises(ConnectionError):
+                await queue.take(by_master[victim], ALL)
+            with pytest.raises(ConnectionError):
+                await queue.depth(TOPICS)
+            with pytest.raises(ConnectionError):
+                await queue.publish(by_master[victim][0], hints(1))
+            await queue.publish(by_master[healthy][0], hints(99))
+            assert await taken(queue, *TOPICS) == [99]
+
+
 async def test_every_server_restarted_empty(cluster: RedisCluster, queue: RedisQueue) -> None:
     """Servers keep their place in the cluster, in a file; their data are gone."""
     await queue.publish(HOOKS, hints(1))

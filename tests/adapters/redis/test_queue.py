@@ -13,7 +13,7 @@ import pytest
 from tickwheel.adapters.redis import queue as queue_module
 from tickwheel.adapters.redis.queue import RedisQueue, open_redis_queue
 from tickwheel.adapters.system import SystemClock
-from tickwheel.ports.queue import PACK_COUNT, Topic
+from tickwheel.ports.queue import PACK_COUNT, Delivery, Topic
 
 from ...conformance.queue.hints import ALL, HOOKS, MAIL, delivered, fences, hints, taken  # noqa: TID252 - no name
 from ...servers.redis import RedisServer, shared_redis, shared_redis_cluster  # noqa: TID252 - as above
@@ -318,6 +318,24 @@ async def test_callers_that_give_up_disturb_nobody(queue: RedisQueue) -> None:
         assert results[1::2] == [[10]] * 5
     [delivery] = await queue.take([HOOKS], ALL)
     assert fences(delivery.rows) == list(range(10))
+
+
+async def test_what_was_taken_before_a_failure_is_given(
+    queue: RedisQueue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await queue.publish(HOOKS, hints(1))
+    await queue.publish(MAIL, hints(2))
+    take = queue._take
+
+    async def failing_for_mail(topic: Topic, room: int, *, larger: bool) -> Delivery | None:
+        if topic == MAIL:
+            raise ConnectionError("gone")
+        return await take(topic, room, larger=larger)
+
+    monkeypatch.setattr(queue, "_take", failing_for_mail)
+    assert [delivery.topic for delivery in await queue.take([HOOKS, MAIL], ALL)] == [HOOKS]
+    with pytest.raises(ConnectionError):
+        await queue.take([HOOKS, MAIL], ALL)
 
 
 async def test_many_who_begin_to_wait_at_once_are_all_woken(server: RedisServer, queue: RedisQueue) -> None:

@@ -66,11 +66,17 @@ class RedisQueue:
             return []
         filled = topics
         if len(topics) > 1:  # most are empty, and which room is left depends on those before
-            filled = [topic for topic, size in zip(topics, await self.depth(topics), strict=True) if size]
+            sizes = await self._depth(topics, instead=0)
+            filled = [topic for topic, size in zip(topics, sizes, strict=True) if size]
         deliveries: list[Delivery] = []
         room = limit
         for topic in filled:
-            delivery = await self._take(topic, room, larger=not deliveries) if room > 0 else None
+            try:
+                delivery = await self._take(topic, room, larger=not deliveries) if room > 0 else None
+            except ConnectionError:
+                if not deliveries:
+                    raise
+                break  # what was got before must not wait until it is visible again
             if delivery is not None:
                 deliveries.append(delivery)
                 room -= len(delivery.rows)
@@ -82,7 +88,7 @@ class RedisQueue:
         listening = asyncio.ensure_future(woken.wait())
         until_ms = self._clock.monotonic_ms() + limit_ms
         try:
-            while not any(await self.depth(topics)):
+            while not any(await self._depth(topics, instead=0)):
                 left_ms = until_ms - self._clock.monotonic_ms()
                 if left_ms <= 0 or woken.is_set():
                     return
@@ -102,10 +108,7 @@ class RedisQueue:
         await self._settle(receipts, give_back=True)
 
     async def depth(self, topics: Sequence[Topic]) -> Sequence[int]:
-        if not topics:
-            return []
-        arguments = (self._again_ms, HINT.itemsize, PACKS_WEIGHED)
-        return await run_script(self._servers, _DEPTH, [(self._key(topic), arguments) for topic in topics])
+        return await self._depth(topics)
 
     async def aclose(self) -> None:
         await self._wakes.aclose()
@@ -114,6 +117,14 @@ class RedisQueue:
     def _key(self, topic: Topic) -> bytes:
         """Of the stream, and of the channel of its wake-ups. By the braces, a topic is on one master."""
         return f"{self._prefix}{{{int(topic.lane)}:{topic.route}}}".encode()
+
+    async def _depth(self, topics: Sequence[Topic], *, instead: int | None = None) -> list[int]:
+        """`instead`: of topics whose master can't be reached, while others can."""
+        if not topics:
+            return []
+        arguments = (self._again_ms, HINT.itemsize, PACKS_WEIGHED)
+        of_keys: list[ForKey] = [(self._key(topic), arguments) for topic in topics]
+        return await run_script(self._servers, _DEPTH, of_keys, instead=instead)
 
     async def _take(self, topic: Topic, room: int, *, larger: bool) -> Delivery | None:
         arguments = (self._again_ms, room, HINT.itemsize, int(larger))

@@ -71,6 +71,10 @@ class Servers(Protocol):
         """The answers, in order. Raises `ConnectionError`."""
         ...
 
+    async def ask_each(self, calls: Sequence[Call]) -> list[Answer]:
+        """The same, but `ConnectionError` is the answer to those calls whose server failed, if others did not."""
+        ...
+
     def any_place(self) -> Place:
         """A server that is likely to answer, for what any of them can do."""
         ...
@@ -78,18 +82,26 @@ class Servers(Protocol):
     async def aclose(self) -> None: ...
 
 
-async def run_script(servers: Servers, script: Script, of_keys: Sequence[ForKey]) -> list[Any]:
-    """What the script gives for each. Raises `ConnectionError`, also where a server refuses it."""
+async def run_script(
+    servers: Servers, script: Script, of_keys: Sequence[ForKey], *, instead: Any = None
+) -> list[Any]:
+    """What the script gives for each. Raises `ConnectionError`, also where a server refuses it.
+
+    With `instead`, that is the answer for keys whose server failed, if others did not.
+    """
+    ask = servers.ask if instead is None else servers.ask_each
     calls = [Call(key, ("EVALSHA", script.sha, 1, key, *arguments)) for key, arguments in of_keys]
-    answers = await servers.ask(calls)
+    answers = await ask(calls)
     unknown = [number for number, answer in enumerate(answers) if isinstance(answer, NoScriptError)]
     if unknown:
         again = [Call(calls[n].key, ("EVAL", script.text, *calls[n].command[2:])) for n in unknown]
-        for number, answer in zip(unknown, await servers.ask(again), strict=True):
+        for number, answer in zip(unknown, await ask(again), strict=True):
             answers[number] = answer
-    for answer in answers:
+    for number, answer in enumerate(answers):
         if isinstance(answer, ResponseError):
             raise ConnectionError(f"Redis refuses: {answer}")
+        if isinstance(answer, ConnectionError):
+            answers[number] = instead
     return answers
 
 
@@ -115,6 +127,9 @@ class SingleServer:
             self._wire.cut("it is a replica")  # after a failover its name may lead elsewhere
         return answers
 
+    async def ask_each(self, calls: Sequence[Call]) -> list[Answer]:
+        return await self.ask(calls)
+
     def any_place(self) -> Place:
         return self._wire.place
 
@@ -134,6 +149,13 @@ class ClusterServers:
         self._reading: asyncio.Task[None] | None = None
 
     async def ask(self, calls: Sequence[Call]) -> list[Answer]:
+        answers = await self.ask_each(calls)
+        for answer in answers:
+            if isinstance(answer, ConnectionError):
+                raise answer
+        return answers
+
+    async def ask_each(self, calls: Sequence[Call]) -> list[Answer]:
         loop = asyncio.get_running_loop()
         deadline = loop.time() + self._call_seconds
         answers: list[Answer] = [None] * len(calls)
@@ -141,14 +163,14 @@ class ClusterServers:
         for tries in range(REDIRECTS):
             if self._doubtful:
                 await self._read_map(deadline)
-            by_place: dict[Place, list[int]] = {}
+            by_place: dict[Place | None, list[int]] = {}
             for number in left:
-                by_place.setdefault(self._place_of(calls[number].key), []).append(number)
+                by_place.setdefault(self._slots.get(key_slot(calls[number].key)), []).append(number)
             parts = [
                 self._ask_one(place, [calls[number] for number in numbers], deadline)
                 for place, numbers in by_place.items()
             ]
-            for numbers, part in zip(by_place.values(), await _all(parts), strict=True):
+            for numbers, part in zip(by_place.values(), await asyncio.gather(*parts), strict=True):
                 for number, answer in zip(numbers, part, strict=True):
                     answers[number] = answer
             left = [number for number in left if self._is_elsewhere(answers[number])]
@@ -156,6 +178,8 @@ class ClusterServers:
                 break
             if tries:
                 await self._clock.sleep_ms(PAUSE_MS)
+        if all(isinstance(answer, ConnectionError) for answer in answers):
+            raise answers[0]
         return answers
 
     def any_place(self) -> Place:
@@ -168,26 +192,24 @@ class ClusterServers:
         for wire in self._wires.values():
             await wire.aclose()
 
-    def _place_of(self, key: bytes) -> Place:
-        place = self._slots.get(key_slot(key))
+    async def _ask_one(self, place: Place | None, calls: list[Call], deadline: float) -> list[Answer]:
+        """Raises nothing: where the server fails, that is each call's answer."""
         if place is None:
             self._doubtful = True
-            raise ConnectionError(f"{self._address.described}: no server has the slot of {key!r}")
-        return place
-
-    async def _ask_one(self, place: Place, calls: list[Call], deadline: float) -> list[Answer]:
+            failure = ConnectionError(f"{self._address.described}: no server has the slot of {calls[0].key!r}")
+            return [failure] * len(calls)
         try:
             answers = await self._wire(place).ask([call.command for call in calls], deadline=deadline)
-        except ConnectionError:
+            for number, answer in enumerate(answers):
+                if isinstance(answer, AskError) and not isinstance(answer, MovedError):
+                    target = Place(str(answer.host) or place.host, int(answer.port))
+                    asked = [("ASKING",), calls[number].command]
+                    answers[number] = (await self._wire(target).ask(asked, deadline=deadline))[1]
+            return answers
+        except ConnectionError as error:
             self._doubtful = True
             self._distrust(place)
-            raise
-        for number, answer in enumerate(answers):
-            if isinstance(answer, AskError) and not isinstance(answer, MovedError):
-                target = Place(str(answer.host) or place.host, int(answer.port))
-                asked = [("ASKING",), calls[number].command]
-                answers[number] = (await self._wire(target).ask(asked, deadline=deadline))[1]
-        return answers
+            return [error] * len(calls)
 
     def _is_elsewhere(self, answer: Answer) -> bool:
         """Whether it is worth asking again, by a new map."""
@@ -244,14 +266,3 @@ class ClusterServers:
         self._known = [*places, *(place for place in self._address.places if place not in places)]
         for gone in [place for place in self._wires if place not in self._known]:
             await self._wires.pop(gone).aclose()
-
-
-async def _all(parts: Sequence[Any]) -> list[list[Answer]]:
-    """All at once; where one fails the others end all the same, so that nothing is left running."""
-    if len(parts) == 1:
-        return [await parts[0]]
-    results = await asyncio.gather(*parts, return_exceptions=True)
-    for result in results:
-        if isinstance(result, BaseException):
-            raise result
-    return list(results)  # type: ignore[arg-type]  # those that are exceptions were raised
