@@ -55,7 +55,7 @@ class Watched(NamedTuple):
 class Reaper:
     """The lease watch of one process. `shards` gives those to look after; None: all.
 
-    `adopt` takes runs that are queued for workers elsewhere (with the due time of their timer); they have no lease.
+    `adopt` takes runs that are queued for workers elsewhere, with the due time of their timer: they have no lease.
     """
 
     def __init__(

@@ -39,7 +39,7 @@ class Hosts:
         self._last_share = 1.0
 
     def rate_of(self, name: str) -> Gcra | None:
-        """The rate of a host or handler (`handler:NAME`), if it has one; runs elsewhere draw from the same account."""
+        """The account of a host's or handler's (`handler:NAME`) rate, if it has one; runs elsewhere use it too."""
         return self._rates.get(name)
 
     def rates_handler(self, name: str) -> bool:

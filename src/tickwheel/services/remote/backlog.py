@@ -151,23 +151,22 @@ class Backlog:
                 await self._alarm.sleep_ms(IDLE_LOOK_MS)
 
     async def look(self) -> bool:
-        """Ask the queue what it holds of the topics that matter; whether some of them got room."""
+        """Ask the queue what it holds of the topics in which something waits; whether one of them has room."""
         topics = [
             Topic(lane, route)
             for route, ring in self._rings.items()
             for lane in Lane
             if ring.count(_kind(route), lane) and self._routes.slots(route)
         ]
-        had = [self.room(topic) for topic in topics]
         try:
             depths = await self._queue.depth(topics) if topics and self._queue is not None else []
         except ConnectionError:
             self._reachable = False
             return False
-        back, self._reachable = not self._reachable, True
+        self._reachable = True
         self._depths |= dict(zip(topics, depths, strict=True))
         self._claiming = {topic: count for topic, count in self._claiming.items() if count}
-        return back or any(self.room(topic) > max(0, before) for topic, before in zip(topics, had, strict=True))
+        return any(self.room(topic) for topic in topics)
 
 
 def _kind(route: str) -> int:
