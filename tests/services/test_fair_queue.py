@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tickwheel.domain.columns import FLAG_BUCKET_SHIFT, FLAG_HANDLER, TIMER, Rows, empty
 from tickwheel.services.ready import KIND_HANDLER, KIND_WEBHOOK, ReadyRing
-from tickwheel.services.shares import COMPANY_MS, FreeSlots
+from tickwheel.services.shares import COMPANY_MS, FEW_MS, FreeSlots
 
 LANE = 2
 
@@ -283,3 +283,24 @@ def test_nothing_is_lost_doubled_or_out_of_its_tenants_order(
                 for lane in range(4)
             ]
             assert ring.oldest_due_ms(kind) == heads
+
+
+def test_a_light_tenant_beside_a_heavy_one_is_noticed_for_a_while() -> None:
+    ring, nobody = ReadyRing(), Counter[int]()
+    ring.push(timers(1, 1_000))
+    taken(ring, 50, slots_of(90, nobody))
+    assert not ring.serves_few(1)
+    ring.push(timers(2, 3))
+    assert taken(ring, 50, slots_of(90, nobody))[2] == 3
+    assert ring.serves_few(2)
+    assert not ring.serves_few(1 + FEW_MS)
+
+
+def test_tenants_that_all_wait_for_much_or_for_nothing_are_no_light_ones() -> None:
+    ring, nobody = ReadyRing(), Counter[int]()
+    ring.push(mixed(timers(1, 100), timers(2, 100)))
+    taken(ring, 50, slots_of(90, nobody))
+    assert not ring.serves_few(2)
+    taken(ring, 150, slots_of(1_000, nobody))
+    assert not len(ring)
+    assert not ring.serves_few(2)

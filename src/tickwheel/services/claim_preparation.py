@@ -37,6 +37,8 @@ from tickwheel.services.slot_holders import slots_held
 BATCH_TIMERS: Final = 1_000
 UNKNOWN_PAUSE_MS: Final = 250
 """How long a timer of which nobody is known to run the target waits while it is not known who runs what."""
+FEW_TIMERS: Final = 128
+"""The same while a tenant with few runs is there beside one with many: a batch is what the few wait for."""
 LANE_SHARE: Final = 32
 """So many of a batch may be of one lane whatever waits in the others, if it has slots of its own."""
 
@@ -198,7 +200,7 @@ class ClaimPreparation:
 
     def _take(self) -> Rows | None:
         now_ms, mono_ms = self._clock.now_ms(), self._clock.monotonic_ms()
-        taken, room = list[Rows](), BATCH_TIMERS
+        taken, room = list[Rows](), FEW_TIMERS if self._ready.serves_few(mono_ms) else BATCH_TIMERS
         kinds = sorted(range(len(self._pools)), reverse=self._turn)
         self._turn = not self._turn
         for own in (True, False):

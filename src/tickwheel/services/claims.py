@@ -100,8 +100,10 @@ class Claims:
 
     @property
     def much_waits(self) -> bool:
-        """Whether there is more to claim than can be done at once."""
-        return len(self._ready) >= AHEAD_TIMERS and not self._stopped
+        """Whether there is more to claim than can be done at once, and nobody with little waits behind it."""
+        if len(self._ready) < AHEAD_TIMERS or self._stopped:
+            return False
+        return not self._ready.serves_few(self._clock.monotonic_ms())
 
     def wake(self) -> None:
         """Something is due, or a slot is free."""

@@ -147,7 +147,10 @@ class FairQueue:
         waiting[buckets] -= granted
         # Virtual time is where the one stands that is furthest behind. Who is held back, because it holds its part
         # already, gains nothing by that.
-        next_ones = tags[able & (waiting[buckets] > 0)]
+        more = waiting[buckets] > 0
+        if slots is not None and more.any() and not more[served].all():
+            self._shares.note_few(slots.now_ms)
+        next_ones = tags[able & more]
         if len(next_ones):
             self._now = float(next_ones.min())
         return buckets[served].tolist(), granted[served].tolist()

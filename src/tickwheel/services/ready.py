@@ -104,6 +104,10 @@ class ReadyRing:
         """
         return [self._rings[kind * LANE_COUNT + lane].oldest_due_ms(rough=rough) for lane in range(LANE_COUNT)]
 
+    def serves_few(self, now_ms: int) -> bool:
+        """Whether a tenant was there just now that waits for little, beside one that waits for much."""
+        return any(shares.serves_few(now_ms) for shares in self._shares)
+
     def set_weight(self, bucket: int, weight: float) -> None:
         """The bucket's share beside that of the others, who have 1 unless told otherwise."""
         if not weight > 0:

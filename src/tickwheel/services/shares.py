@@ -24,6 +24,7 @@ Floats = npt.NDArray[np.float64]
 THRESHOLD: Final = 8
 COMPANY_MS: Final = 60_000
 """For so long after two buckets were seen, slots are kept free for whoever was there."""
+FEW_MS: Final = 1_000
 FORGETTING: Final = 1 / 16
 """How much one run counts in its bucket's average."""
 _ROUNDS: Final = 3
@@ -49,6 +50,7 @@ class Shares:
         self._typical_ms = LEAST_COST_MS
         self._seen = -1
         self._company_until_ms = 0
+        self._few_until_ms = 0
 
     def units(self, buckets: Ints) -> Floats:
         """What one run of each bucket counts: its cost by its weight."""
@@ -65,6 +67,14 @@ class Shares:
         step = 1 - (1 - FORGETTING) ** count
         self._cost_ms[bucket] = known + step * (mean_ms - known) if known else mean_ms
         self._typical_ms += step * (mean_ms - self._typical_ms)
+
+    def note_few(self, now_ms: int) -> None:
+        """All that a bucket had was taken, and others still wait: a light tenant beside a heavy one."""
+        self._few_until_ms = now_ms + FEW_MS
+
+    def serves_few(self, now_ms: int) -> bool:
+        """Whether that was so just now."""
+        return now_ms < self._few_until_ms
 
     def grant(
         self, buckets: Ints, starts: Floats, wanted: Ints, limit: int, slots: FreeSlots | None
