@@ -399,3 +399,51 @@ async def test_a_line_break_in_a_header_never_gets_out(written: list[bytes]) -> 
         assert await reader.read() == b"", "the connection is closed"
         writer.close()
     assert not written
+
+
+@pytest.mark.parametrize("how", ["half-closed", "closed", "reset"])
+async def test_a_request_that_waits_learns_that_its_client_has_gone(how: str) -> None:
+    """A killed process closes its sockets: that looks as if it had only ended its sending half."""
+    waiting, told = asyncio.Event(), asyncio.Event()
+
+    async def wait_for_the_end(call: Call) -> Answer:
+        await call.json_body(1000)
+        gone = asyncio.Event()
+        with call.watching(gone):
+            waiting.set()
+            await gone.wait()
+        told.set()
+        return ok({})
+
+    async with serving(wait_for_the_end) as server:
+        reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+        head = b"POST / HTTP/1.1\r\nhost: a\r\ncontent-type: application/json\r\ncontent-length: 2\r\n\r\n{}"
+        writer.write(head)
+        await waiting.wait()
+        if how == "half-closed":
+            writer.write_eof()
+            assert (await read_answer(reader))[0] == 200
+        elif how == "closed":
+            writer.close()
+        else:
+            writer.transport.abort()
+        await told.wait()
+        writer.close()
+
+
+async def test_the_next_request_of_a_connection_is_no_sign_of_its_end() -> None:
+    gone = asyncio.Event()
+
+    async def wait_a_moment(call: Call) -> Answer:
+        await call.json_body(1000)
+        with call.watching(gone):
+            await asyncio.sleep(0.05)
+            return ok({"gone": gone.is_set()})
+
+    async with serving(wait_a_moment) as server:
+        reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+        head = b"POST / HTTP/1.1\r\nhost: a\r\ncontent-type: application/json\r\ncontent-length: 2\r\n\r\n{}"
+        writer.write(head + head)
+        for _ in range(2):
+            assert await read_answer(reader) == (200, {"gone": False})
+        writer.close()
