@@ -63,6 +63,7 @@ TRANSITIONS: Final[dict[Cause, tuple[tuple[RunState | None, RunState], ...]]] = 
         (None, _S.DISPATCHED),
         (None, _S.CLAIMED),
         (_S.SCHEDULED, _S.DISPATCHED),
+        (_S.SCHEDULED, _S.CLAIMED),
         (None, _S.SCHEDULED),  # buffered by overlap, or settled by an edit
     ),
     Cause.START: ((_S.CLAIMED, _S.RUNNING), (_S.DISPATCHED, _S.RUNNING), (_S.CLAIMED, _S.DISPATCHED)),
