@@ -242,6 +242,7 @@ async def test_numbers_that_were_drawn_and_not_committed_are_still_looked_for(ur
 @pytest.fixture(params=["own session", "behind a pooler"])
 def session(request: pytest.FixtureRequest) -> Iterator[Session]:
     session = connect(emptied_store(), DIRECT if request.param == "own session" else QUEUE)
+    session.connection.execute("SET statement_timeout = '60s'", prepare=False)  # for filling it on a busy machine
     yield session
     session.close()
 
