@@ -21,6 +21,7 @@ from tickwheel.ports.clock import Clock, Randomness
 from tickwheel.ports.events import AttemptsStarted, EventSink
 from tickwheel.ports.executor import Executor, Progress, Report, Work
 from tickwheel.ports.store import AttemptNote, WorkDefinition
+from tickwheel.services.attempt_notes import failure_note, result_note
 from tickwheel.services.completion import Completions
 from tickwheel.services.gates.evidence import Ended
 from tickwheel.services.inflight import ATTEMPT, InFlight
@@ -196,8 +197,9 @@ class Pool:
                 continue
             if outcome.outcome_class is OutcomeClass.SUCCESS:
                 rows["http_status"][number] = outcome.http_status
-                if outcome.result is not None or outcome.result_dropped is not None:
-                    notes[number] = _result_note(outcome)
+                note = result_note(outcome)
+                if note is not None:
+                    notes[number] = note
             else:
                 self._decide_one(rows, number, slots[number], outcome, now_ms, notes)
         works = [self.inflight.works[slot] for slot in slots]
@@ -242,11 +244,7 @@ class Pool:
         rows["retry_ms"][number] = -1 if decision.retry_at_ms is None else decision.retry_at_ms
         if not decision.uses_attempt:
             rows["cause"][number] = CompletionCause.UNSTARTED
-        excerpt = None if outcome.excerpt is None else outcome.excerpt.decode("utf-8", "replace")
-        error = outcome.error
-        if outcome.outcome_class is OutcomeClass.LOST and decision.state is RunState.FAILED:
-            error = f"{error} ({decision.reason})"
-        notes[number] = AttemptNote(error=error, excerpt=excerpt)
+        notes[number] = failure_note(outcome, decision)
 
     def _free(self, slots: Sequence[int], attempts: Rows) -> None:
         by_lane = np.bincount(attempts["flags"] & FLAG_LANE_MASK, minlength=LANE_COUNT)
@@ -258,8 +256,3 @@ class Pool:
             for slot in slots:
                 self.said.pop(slot, None)
         self.inflight.release(slots)
-
-
-def _result_note(outcome: Outcome) -> AttemptNote:
-    result = None if outcome.result is None else outcome.result.decode()
-    return AttemptNote(None, None, result, outcome.result_dropped)

@@ -25,6 +25,7 @@ from tickwheel.domain.run import IN_FLIGHT, RunState
 from tickwheel.ports.clock import Clock, Randomness
 from tickwheel.ports.store import AttemptNote, Run, Store
 from tickwheel.services.alarm import Alarm
+from tickwheel.services.attempt_notes import failure_note
 from tickwheel.services.completion import Completions
 from tickwheel.services.ownership.unresolved import NEVER_MS
 from tickwheel.services.plans import read_policy
@@ -157,16 +158,15 @@ class Reaper:
         notes: dict[int, AttemptNote] = {}
         for number, (run, work) in enumerate(zip(due, definitions, strict=True)):
             self._fill(rows, number, run, now_ms, (run.job_id, run.scheduled_ms, run.fence) in proved)
-            error = LOST.error
+            note = AttemptNote(error=LOST.error, excerpt=None)
             if work is not None:
                 policy = read_policy(work.spec)
                 decision = decide(LOST, run.attempt, run.lost_count, policy, self._randomness.fraction(), now_ms)
                 rows["state"][number] = decision.state
                 rows["lost_count"][number] = decision.lost_count
                 rows["retry_ms"][number] = -1 if decision.retry_at_ms is None else decision.retry_at_ms
-                if decision.state is RunState.FAILED:
-                    error = f"{LOST.error} ({decision.reason})"
-            notes[number] = AttemptNote(error=error, excerpt=None)
+                note = failure_note(LOST, decision)
+            notes[number] = note
         self._completions.add(rows, notes, [None] * len(due))
         await self._completions.flushed()  # else the next look would find and reap the same runs again
 

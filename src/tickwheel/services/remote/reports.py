@@ -21,6 +21,7 @@ from tickwheel.domain.run import IN_FLIGHT, RunState
 from tickwheel.ports.clock import Clock, Randomness
 from tickwheel.ports.executor import Work
 from tickwheel.ports.store import AttemptNote, Run, Store
+from tickwheel.services.attempt_notes import failure_note, result_note
 from tickwheel.services.plans import read_policy
 from tickwheel.services.remote.ends import Ends
 from tickwheel.services.remote.held import HeldRun, HeldRuns, RunKey
@@ -194,17 +195,14 @@ class Reports:
 
     def _decide(self, row: np.void, outcome: Outcome, held: HeldRun, now_ms: int) -> AttemptNote | None:
         if outcome.outcome_class is OutcomeClass.SUCCESS:
-            if outcome.result is None and outcome.result_dropped is None:
-                return None
-            result = None if outcome.result is None else outcome.result.decode()
-            return AttemptNote(error=None, excerpt=None, result=result, dropped=outcome.result_dropped)
+            return result_note(outcome)
         policy = held.policy or RetryPolicy()
         decision = decide(outcome, held.attempt, held.lost_count, policy, self._randomness.fraction(), now_ms)
         row["state"], row["lost_count"] = decision.state, decision.lost_count
         row["retry_ms"] = -1 if decision.retry_at_ms is None else decision.retry_at_ms
         if not decision.uses_attempt:
             row["cause"] = CompletionCause.UNSTARTED
-        return AttemptNote(error=outcome.error, excerpt=None)
+        return failure_note(outcome, decision)
 
 
 def why_refused(run: Run | None, fence: int) -> Refusal:

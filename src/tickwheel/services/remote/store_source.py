@@ -27,6 +27,7 @@ from tickwheel.ports.remote_work import Assignment, Beat, Ended, Key, Room, Sess
 from tickwheel.ports.remote_work import Taken as Given
 from tickwheel.ports.store import AttemptNote, Store
 from tickwheel.ports.workers import SESSION_MS, WorkerNote, WorkerStore
+from tickwheel.services.attempt_notes import failure_note, result_note
 from tickwheel.services.completion import Completions
 from tickwheel.services.ownership.node_note import incarnation_of
 from tickwheel.services.remote.taking import Begun, Taken, Taking
@@ -206,18 +207,14 @@ class StoreSource:
 
     def _decide(self, row: np.void, begun: Begun, outcome: Outcome) -> AttemptNote | None:
         if outcome.outcome_class is OutcomeClass.SUCCESS:
-            if outcome.result is None and outcome.result_dropped is None:
-                return None
-            result = None if outcome.result is None else outcome.result.decode()
-            return AttemptNote(error=None, excerpt=None, result=result, dropped=outcome.result_dropped)
+            return result_note(outcome)
         policy, fraction = begun.spec.retry, self._randomness.fraction()
         decision = decide(outcome, begun.attempt, begun.lost_count, policy, fraction, self._clock.now_ms())
         row["state"], row["lost_count"] = decision.state, decision.lost_count
         row["retry_ms"] = -1 if decision.retry_at_ms is None else decision.retry_at_ms
         if not decision.uses_attempt:
             row["cause"] = CompletionCause.UNSTARTED
-        excerpt = None if outcome.excerpt is None else outcome.excerpt.decode("utf-8", "replace")
-        return AttemptNote(error=outcome.error, excerpt=excerpt)
+        return failure_note(outcome, decision)
 
     def _fail_broken(self, broken: Sequence[tuple[bytes, int, int]]) -> None:
         """These began, and nobody can read what they are to do."""
