@@ -71,7 +71,6 @@ def test_roles_are_given_by_commas_in_all_three_forms(given: str, tmp_path: Path
 @pytest.mark.parametrize(
     ("roles", "remedy"),
     [
-        (("scheduler",), "add worker (scheduler,worker)"),
         (("worker",), "add scheduler (scheduler,worker)"),
         (("api", "worker"), "add scheduler"),
         (("api", "dispatcher"), "not 'dispatcher'"),
