@@ -98,12 +98,18 @@ async def test_what_was_due_long_ago_arrived_long_ago() -> None:
 
 
 def test_what_nobody_serves_is_counted_until_it_is_served() -> None:
-    unserved = Unserved()
+    clock, unserved = VirtualClock(), Unserved()
+    unserved.on_dropped = Arrivals(clock).note
     unserved.note(timers(7, START_MS, Lane.HIGH))
     assert unserved.counts() == [0, 7, 0, 0]
-    unserved.end_pass()
-    unserved.note(timers(7, START_MS, Lane.HIGH))  # the next pass meets them again
-    assert unserved.counts() == [0, 7, 0, 0]
+    clock.step_ms(6_000)
+    for _ in range(3):
+        unserved.note(timers(7, START_MS, Lane.HIGH))  # each pass meets them again
+        assert unserved.counts() == [0, 7, 0, 0]
+        unserved.end_pass()
+        assert unserved.counts() == [0, 7, 0, 0]
+    unserved.note(timers(2, clock.now_ms(), Lane.HIGH))
+    assert unserved.counts() == [0, 9, 0, 0]
     unserved.end_pass()
     unserved.end_pass()
     assert (unserved.counts(), unserved.lowest_due_ms()) == ([0, 0, 0, 0], None)

@@ -14,7 +14,7 @@ from typing import Final, Protocol
 import msgspec
 import numpy as np
 
-from tickwheel.domain.columns import FLAG_LANE_MASK, Rows
+from tickwheel.domain.columns import FLAG_LANE_MASK, Ints, Rows
 from tickwheel.domain.lanes import LANE_COUNT
 from tickwheel.domain.scaling import (
     MEAN_RUN_MS_DEFAULT,
@@ -44,17 +44,14 @@ class Arrivals:
         self._bucket = self._began_ms // BUCKET_MS
         self.totals = [0] * LANE_COUNT
 
-    def note(self, timers: Rows) -> None:
-        """TIMER rows that were sorted: those that have just come due are counted."""
-        if not len(timers):
-            return
+    def note(self, timers: Rows) -> Ints:
+        """TIMER rows that were sorted: those that have just come due are counted; gives how many, by lane."""
         fresh = timers["flags"][timers["due_ms"] > self._clock.now_ms() - FRESH_MS]
-        if not len(fresh):
-            return
-        counts = np.bincount(fresh & FLAG_LANE_MASK, minlength=LANE_COUNT)
+        counts: Ints = np.bincount(fresh & FLAG_LANE_MASK, minlength=LANE_COUNT)
         self._buckets[self._turn() % BUCKET_COUNT] += counts
         for lane in range(LANE_COUNT):
             self.totals[lane] += int(counts[lane])
+        return counts
 
     def per_kilosecond(self) -> Sequence[int]:
         """By lane; while this is younger than a minute, over that."""

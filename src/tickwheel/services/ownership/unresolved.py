@@ -39,36 +39,40 @@ def no_floors() -> Ints:
 class Unserved:
     """Floors for timers that were dropped because nothing here runs their target; and roughly how many they are.
 
-    `on_dropped` gets their rows.
+    `on_dropped` gets their rows and says, by lane, how many have just come due: these are dropped for the first
+    time.
     """
 
     def __init__(self) -> None:
-        self.on_dropped: Callable[[Rows], None] = lambda timers: None
+        self.on_dropped: Callable[[Rows], Ints] = lambda timers: np.zeros(LANE_COUNT, dtype=np.int64)
         self.floors: Ints = no_floors()
         self._since_pass: Ints = no_floors()
-        self._counts: Ints = np.zeros(LANE_COUNT, dtype=np.int64)
-        self._counts_since: Ints = np.zeros(LANE_COUNT, dtype=np.int64)
+        self._counts: Ints = np.zeros(LANE_COUNT, dtype=np.int64)  # of the latest pass
+        self._fresh: Ints = np.zeros(LANE_COUNT, dtype=np.int64)  # that came due since it ended
+        self._met: Ints = np.zeros(LANE_COUNT, dtype=np.int64)  # by this pass so far
 
     def note(self, timers: Rows) -> None:
         """These were dropped."""
         if len(timers):
             for floors in (self.floors, self._since_pass):
                 lower(floors, timers)
-            self._counts_since += np.bincount(timers["flags"] & FLAG_LANE_MASK, minlength=LANE_COUNT)
-            self.on_dropped(timers)
+            fresh = self.on_dropped(timers)
+            self._fresh += fresh
+            self._met += np.bincount(timers["flags"] & FLAG_LANE_MASK, minlength=LANE_COUNT) - fresh
 
     def end_pass(self) -> None:
         """All overdue timers were read since the pass before ended: what is still unserved was noted meanwhile."""
         self.floors, self._since_pass = self._since_pass, no_floors()
-        self._counts, self._counts_since = self._counts_since, np.zeros(LANE_COUNT, dtype=np.int64)
+        self._counts, self._met = self._met, self._counts
+        self._met[:] = self._fresh[:] = 0
 
     def count_anew(self) -> None:
         """Much of it is served now; a new pass meets the rest."""
-        self._counts[:] = self._counts_since[:] = 0
+        self._counts[:] = self._fresh[:] = self._met[:] = 0
 
     def counts(self) -> Sequence[int]:
-        """By lane: as many as the latest pass met, or this one so far; some may be counted twice."""
-        counts: Sequence[int] = np.maximum(self._counts, self._counts_since).tolist()
+        """By lane: as many as the latest pass met and came due since, or as this one has met so far."""
+        counts: Sequence[int] = np.maximum(self._counts + self._fresh, self._met).tolist()
         return counts
 
     def lowest_due_ms(self) -> int | None:
