@@ -78,6 +78,15 @@ def test_an_idle_worker_learns_nothing() -> None:
     assert simulation.run(120, demand=2) == 4
 
 
+def test_attempts_of_no_length_let_it_grow() -> None:
+    gradient = LatencyGradient(4, 100)
+    for tick in range(600):
+        for number in range(20):
+            gradient.note(number % 3)
+        gradient.adjust(tick * 100, True)
+    assert gradient.limit == 100
+
+
 def test_few_samples_change_nothing() -> None:
     gradient = LatencyGradient(4, 100)
     for second in range(9):

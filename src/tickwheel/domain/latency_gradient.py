@@ -31,6 +31,8 @@ WINDOW_SAMPLES: Final = 10
 """A window lasts until it has both."""
 SAMPLES_KEPT: Final = 512
 PROBE_EVERY: Final = 30
+SHORTEST_MS: Final = 5.0
+"""Shorter attempts are taken for so long: among them a difference says more about the loop than about the work."""
 
 
 class LatencyGradient:
@@ -66,8 +68,7 @@ class LatencyGradient:
         self._was_full = self._was_full or is_full
         if mono_ms - (self._began_ms or 0) < WINDOW_MS or len(self._samples) < WINDOW_SAMPLES:
             return self.limit
-        # Half a millisecond: an attempt of 0 ms took some time as well, and nothing may be divided by 0.
-        self._close(max(0.5, median(self._samples)))
+        self._close(max(SHORTEST_MS, median(self._samples)))
         self._begin(mono_ms)
         return self.limit
 
