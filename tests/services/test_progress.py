@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tickwheel.domain.columns import Bools, Rows
+from tickwheel.domain.errors import StoreUnavailable
 from tickwheel.domain.outcome import LOST_LIMIT_COUNT, Outcome, OutcomeClass, ProgressNote
 from tickwheel.domain.run import RunState
 from tickwheel.ports.executor import Work
@@ -74,6 +75,29 @@ async def test_the_latest_word_counts_and_the_store_hears_once_a_second() -> Non
     assert 4 <= len(heard) <= 7
     assert heard[-1] == 0.499
     assert (await run_of(world, new)).progress == 0.499
+    executor.finish(slot)
+    await scheduler.drain(1_000)
+
+
+async def test_what_was_said_while_the_store_was_away_is_told_later() -> None:
+    world = World()
+    scheduler, new = await talking(world)
+    await world.clock.advance(SAY_EVERY_MS)
+    executor, slot = slot_of(world)
+    renew, failures = world.memory.renew, 0
+
+    async def away(batch: Rows, notes: Mapping[int, ProgressNote] | None = None) -> Bools:
+        nonlocal failures
+        failures += 1
+        raise StoreUnavailable("away")
+
+    world.memory.renew = away  # type: ignore[method-assign]  # for a while
+    executor.say(slot, ProgressNote(0.7))
+    await world.clock.advance(2_000)
+    assert failures
+    world.memory.renew = renew  # type: ignore[method-assign]  # as it was
+    await world.clock.advance(5_000)
+    assert (await run_of(world, new)).progress == 0.7
     executor.finish(slot)
     await scheduler.drain(1_000)
 

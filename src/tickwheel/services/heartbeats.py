@@ -15,13 +15,13 @@ refused by the store as soon as the run has a new token.
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
-from tickwheel.domain.columns import RENEWAL, Bools, Rows
+from tickwheel.domain.columns import RENEWAL, Bools, Ints, Rows
 from tickwheel.domain.outcome import ProgressNote
 from tickwheel.ports.clock import Clock
 from tickwheel.ports.store import Ledger
@@ -145,7 +145,11 @@ class Heartbeats:
         table = pool.inflight
         turns = table.turns[slots].copy()
         notes = self._take_said(pool, slots, mono_ms) if pool.said else None
-        held = await (self._ledger.renew(batch, notes) if notes else self._ledger.renew(batch))
+        try:
+            held = await (self._ledger.renew(batch, notes) if notes else self._ledger.renew(batch))
+        except BaseException:
+            self._say_again(pool, slots, turns, notes or {})
+            raise
         same = table.active[slots] & (table.turns[slots] == turns)  # others ended meanwhile
         kept = slots[same & held]
         table.rows["running"][kept] = 1
@@ -156,10 +160,18 @@ class Heartbeats:
             pool.abort(refused.tolist())
 
     def _take_said(self, pool: Pool, slots: Slots, mono_ms: int) -> dict[int, ProgressNote]:
-        """By number of the row. What a renewal that fails takes with it is lost: the next word comes soon."""
+        """By number of the row."""
         taken = {}
         for number, slot in enumerate(slots.tolist()):
             if slot in pool.said:
                 taken[number] = pool.said.pop(slot)
                 self._said_ms[pool][slot] = mono_ms
         return taken
+
+    def _say_again(self, pool: Pool, slots: Slots, turns: Ints, notes: Mapping[int, ProgressNote]) -> None:
+        """The store was away: what was said goes with the next renewal, unless something else is said first."""
+        table = pool.inflight
+        for number, note in notes.items():
+            slot = int(slots[number])
+            if table.active[slot] and table.turns[slot] == turns[number]:
+                pool.said.setdefault(slot, note)
