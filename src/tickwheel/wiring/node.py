@@ -27,6 +27,7 @@ from tickwheel.adapters.telemetry.fanout import Fanout
 from tickwheel.adapters.telemetry.logs import LogSink, configure_logs
 from tickwheel.adapters.telemetry.metrics import Metrics
 from tickwheel.config import Role, Settings
+from tickwheel.domain.job import Target
 from tickwheel.ports.clock import Clock
 from tickwheel.ports.events import EventSink
 from tickwheel.ports.owner import Owner
@@ -130,6 +131,10 @@ class Node:
     def in_flight_count(self) -> int:
         """Attempts that run here."""
         return 0 if self.scheduler is None else sum(len(pool.inflight) for pool in self.scheduler.pools)
+
+    def waits_for(self, target: Target) -> str | None:
+        """Why due runs of this target are held back here, in one word."""
+        return None if self.scheduler is None else self.scheduler.gate.waits_for(target)
 
     def unfit_reason(self) -> str:
         """Why this node should get no requests, or nothing."""

@@ -2,6 +2,7 @@
 
 import pytest
 
+from tickwheel.domain.outcome import OK, Outcome, OutcomeClass
 from tickwheel.services.shedding import Behind, Shedding
 
 from .world import HttpWorld, one_off
@@ -46,3 +47,15 @@ async def test_reads_cancels_and_health_are_answered(world: HttpWorld) -> None:
     assert (await world.client.post(f"/v1/jobs/{job['job_id']}/cancel")).status == 200
     for path in ("/healthz", "/readyz", "/metrics"):
         assert (await world.client.get(path)).status == 200
+
+
+async def test_job_says_why_its_due_run_waits(world: HttpWorld) -> None:
+    world.behave = lambda work: Outcome(outcome_class=OutcomeClass.RETRYABLE, error="the connection was refused")
+    jobs = [await world.create(schedule_type="INSTANT") for _ in range(30)]
+    await world.clock.advance(8_500)
+    reasons = [(await world.get(job["job_id"])).json["waits_for"] for job in jobs]
+    assert set(reasons) == {"failing", None}  # of some the retry is not due yet
+    world.behave = lambda work: OK
+    await world.clock.advance(60_000)
+    assert {(await world.get(job["job_id"])).json["waits_for"] for job in jobs} == {None}
+    await world.close()

@@ -34,6 +34,7 @@ class HttpWorld(World):
             clock=self.clock,
             metrics=lambda: b"# HELP up x\nup 1\n",
             tokens=tokens,
+            waits_for=self.scheduler.gate.waits_for,
         )
         app = build_app(self.deps)
         self.app = app

@@ -139,6 +139,7 @@ def _app(node: Node, mode: Mode) -> ASGIApp:
             tokens=node.settings.token,
             unfit=node.unfit_reason,
             serves_api=node.serves_api,
+            waits_for=node.waits_for,
             workers=node.workers,
             demand=node.demand,
         )

@@ -134,6 +134,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     next_run_time_epoch_ms: int | None
     next_run_time_iso: datetime | None
     overdue_seconds: int | None
+    waits_for: str | None = None
     last_run: RunBrief | None
     current_attempt: int
     current_progress: float | None = None

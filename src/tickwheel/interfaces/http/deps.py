@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from tickwheel.domain.job import Target
 from tickwheel.ports.clock import Clock
 from tickwheel.ports.store import Store
 from tickwheel.services.dead_letters import DeadLetters
@@ -17,8 +18,8 @@ class Deps:
     """`metrics` gives the Prometheus text; `tokens` empty = the API is open.
 
     `unfit` says why this node should get no requests, or nothing. With `serves_api` false there is only what load
-    balancers and monitoring ask for. `workers` serves those that poll, `demand` says how many
-    workers are needed; None: not on this node.
+    balancers and monitoring ask for. `waits_for` says why due runs of a target are held back here. `workers`
+    serves those that poll, `demand` says how many workers are needed; None: not on this node.
     """
 
     jobs: Jobs
@@ -30,5 +31,6 @@ class Deps:
     tokens: Sequence[str] = ()
     unfit: Callable[[], str] = lambda: ""
     serves_api: bool = True
+    waits_for: Callable[[Target], str | None] = lambda target: None
     workers: WorkerDesk | None = None
     demand: Demand | None = None

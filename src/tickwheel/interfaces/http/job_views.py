@@ -5,13 +5,14 @@ read can be sent back unchanged; what only the server knows (status, instants of
 of its own. Header values of a target are never shown, the payload is shown byte for byte.
 """
 
+from collections.abc import Callable
 from typing import Annotated, Any, TypeAlias
 
 import msgspec
 from msgspec import Meta
 
 from tickwheel.domain.ids import job_id_text
-from tickwheel.domain.job import Job
+from tickwheel.domain.job import Job, Target
 from tickwheel.domain.requests.definition import definition_of
 from tickwheel.interfaces.http.run_views import RunBrief, run_brief
 from tickwheel.interfaces.http.wire import iso, iso_text
@@ -63,13 +64,24 @@ class JobBody(msgspec.Struct):
             " when that is longer than the job's period, a minute at most."
         ),
     ]
+    waits_for: Annotated[
+        str | None,
+        Meta(
+            description="Why a due run is not started, as the node that answers sees it; null while it knows of no"
+            " reason. `failing`: its host answers nothing and is asked now and then only. `retry_after`: the host"
+            " wants to be left alone. `slowed`: the host pushes back and gets less. `full`: all its places are in"
+            " use. `rate`: its rate, or its handler's, is used up. Shown for single jobs, not in lists."
+        ),
+    ]
     last_run: RunBrief | None
     version: int
     created_at: str
     updated_at: str | None
 
 
-def job_body(view: JobView, now_ms: int) -> JobBody:
+def job_body(
+    view: JobView, now_ms: int, waits_for: Callable[[Target], str | None] = lambda target: None
+) -> JobBody:
     """The whole answer for one job, as it stands at `now_ms`."""
     job = view.job
     shown = view.current or view.last_run
@@ -105,6 +117,7 @@ def job_body(view: JobView, now_ms: int) -> JobBody:
         next_run_time_epoch_ms=next_ms,
         next_run_time_iso=iso(next_ms),
         overdue_seconds=None if late_ms is None else late_ms // 1000,
+        waits_for=waits_for(job.spec.target) if next_ms is not None and next_ms <= now_ms else None,
         last_run=run_brief(view.last_run),
         version=job.version,
         created_at=iso_text(job.created_ms),

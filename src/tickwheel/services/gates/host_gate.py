@@ -136,6 +136,12 @@ class HostGate:
         lowest = (host.waiting.ring.lowest_due_ms() for host in self.hosts.with_waiting())
         return min((due_ms for due_ms in lowest if due_ms is not None), default=None)
 
+    def waits_for(self, target: Target) -> str | None:
+        """Why runs of this target wait here, in one word; None when none does."""
+        name = self._name_of(target)
+        host = None if name is None else self.hosts.known.get(name)
+        return None if host is None or not len(host.waiting) else host.why(self._clock.monotonic_ms())
+
     async def run(self, on_due: Callable[[], None]) -> None:
         """Release what time alone makes room for, for ever."""
         while True:

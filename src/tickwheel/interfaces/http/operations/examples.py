@@ -106,6 +106,7 @@ JOB: Final[Json] = {
     "next_run_time_epoch_ms": None,
     "next_run_time_iso": None,
     "overdue_seconds": None,
+    "waits_for": None,
     "last_run": RUN_BRIEF,
     "version": 1,
     "created_at": "2025-11-29T16:40:00.000Z",

@@ -31,7 +31,7 @@ class JobRoutes:
     """What is done to a job by its id, and the list."""
 
     def __init__(self, deps: Deps) -> None:
-        self._jobs, self._clock = deps.jobs, deps.clock
+        self._jobs, self._clock, self._waits_for = deps.jobs, deps.clock, deps.waits_for
 
     def endpoints(self) -> Mapping[Key, Handler]:
         """(method, path) -> handler."""
@@ -56,7 +56,9 @@ class JobRoutes:
         """One job."""
         tenant_id = query_tenant(call.query)
         call.query.done()
-        return self._shown(await self._jobs.get(tenant_id, job_id_of(call)))
+        view = await self._jobs.get(tenant_id, job_id_of(call))
+        body = job_body(view, self._clock.now_ms(), self._waits_for)
+        return ok(body, headers=((b"etag", etag(view.job)),))
 
     async def edit(self, call: Call) -> Answer:
         """Change the definition."""
