@@ -8,7 +8,11 @@ import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from enum import Enum
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, Protocol
+
+import pytest
 
 from tickwheel.adapters.handlers.context import HandlerContext
 from tickwheel.adapters.handlers.endings import Fail, Retry
@@ -24,6 +28,7 @@ from tickwheel.ports.executor import Executor, Report
 
 from ...adapters.webhook.harness import wait_until  # noqa: TID252 - tests are not installed: no absolute name
 from ...adapters.webhook.sink import Sink, running_sink  # noqa: TID252 - as above
+from . import process_errands
 
 LIMIT_COUNT = 4
 """How many attempts at a time an executor that has a limit makes in this suite."""
@@ -66,7 +71,11 @@ class HandlerSubject:
         self.cancelled_as = cancelled_as
         self.handlers = Handlers()
         self.executor: Executor = HandlerExecutor(
-            handlers=self.handlers, report=report, clock=clock, thread_limit=LIMIT_COUNT
+            handlers=self.handlers,
+            report=report,
+            clock=clock,
+            thread_limit=LIMIT_COUNT,
+            process_limit=LIMIT_COUNT,
         )
         self.begun: list[int] = []  # one entry per call: appending is safe on any thread
         self.left: list[int] = []
@@ -125,6 +134,27 @@ class PlainSubject(HandlerSubject):
         return handler
 
 
+class ProcessSubject(HandlerSubject):
+    """Functions in processes apart, which are killed; `folder` is where they and the test meet."""
+
+    def __init__(self, report: Report, clock: Clock, folder: Path) -> None:
+        super().__init__(report, clock, OutcomeClass.CANCELLED)
+        self._folder = folder
+        for errand, function in (
+            (Errand.SUCCEED, process_errands.succeed),
+            (Errand.FAIL_FOR_NOW, process_errands.fail_for_now),
+            (Errand.FAIL_FOR_GOOD, process_errands.fail_for_good),
+            (Errand.WAIT, process_errands.wait),
+        ):
+            self.handlers.handler(errand.value, run_in="process")(function)
+
+    def begun_count(self) -> int:
+        return len(list(self._folder.glob("begun-*")))
+
+    def let_go(self) -> None:
+        (self._folder / process_errands.GATE).touch()
+
+
 def _fail(errand: Errand) -> None:
     if errand is Errand.FAIL_FOR_NOW:
         raise Retry("not now")
@@ -180,11 +210,23 @@ async def open_plain(report: Report, clock: Clock) -> AsyncIterator[Subject]:
 
 
 @asynccontextmanager
+async def open_process(report: Report, clock: Clock) -> AsyncIterator[Subject]:
+    with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        patch.setenv(process_errands.FOLDER_VARIABLE, folder)
+        yield ProcessSubject(report, clock, Path(folder))
+
+
+@asynccontextmanager
 async def open_webhook(report: Report, clock: Clock) -> AsyncIterator[Subject]:
     async with running_sink() as sink:
         yield WebhookSubject(report, clock, sink)
 
 
-SUBJECTS: dict[str, Open] = {"async": open_async, "plain": open_plain, "webhook": open_webhook}
-LIMITED = ("plain", "webhook")
+SUBJECTS: dict[str, Open] = {
+    "async": open_async,
+    "plain": open_plain,
+    "process": open_process,
+    "webhook": open_webhook,
+}
+LIMITED = ("plain", "process", "webhook")
 """Those that make later attempts wait in line; coroutines all begin at once."""
