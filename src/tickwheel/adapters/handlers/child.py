@@ -38,8 +38,7 @@ class _Context(HandlerContext):
         return self._deadline_ms
 
     def _tell(self) -> None:
-        if self._beat is not None:
-            self._line.say(self._beat)
+        self._line.say(self._beat)
 
 
 class _Line:

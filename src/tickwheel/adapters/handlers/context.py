@@ -26,9 +26,10 @@ class HandlerContext:
 
     __slots__ = ("_beat", "_work", "cancelled")
 
+    _beat: ProgressNote  # there once something was said
+
     def __init__(self, work: Work) -> None:
         self._work = work
-        self._beat: ProgressNote | None = None
         self.cancelled = False
 
     def __repr__(self) -> str:
@@ -103,7 +104,7 @@ class HandlerContext:
         handler: `progress` is moved into 0 to 1 (left out if it is no number), a note is cut at 256 characters.
         Leases are kept without it too.
         """
-        beat = self._beat
+        beat: ProgressNote | None = getattr(self, "_beat", None)
         said = ProgressNote(
             _fraction(progress, None if beat is None else beat.progress),
             _line(note, None if beat is None else beat.note),

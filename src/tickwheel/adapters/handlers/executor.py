@@ -38,16 +38,15 @@ DEADLINE_CHECK_S: Final = 0.05
 class Attempt(HandlerContext):
     """One call in progress; what the handler sees of it is the part that it inherits."""
 
-    __slots__ = ("begun", "deadline_s", "executor", "handler", "heard", "task", "timed_out", "withdrawn", "work")
+    __slots__ = ("begun", "deadline_s", "executor", "handler", "task", "timed_out", "withdrawn", "work")
 
     def __init__(self, work: Work, handler: Registered | None, executor: "HandlerExecutor") -> None:
+        """Made for each run, so nothing is set here that most handlers never touch: `_beat` is there once told."""
         self._work = self.work = work
         self.handler, self.executor = handler, executor
-        self._beat: ProgressNote | None = None
         self.task: asyncio.Task[None] | None = None  # of a coroutine that has begun
         self.deadline_s = math.inf  # on the loop's clock
         self.cancelled = self.timed_out = self.begun = self.withdrawn = False
-        self.heard = True  # whatever was said last
 
     @property
     def deadline_ms(self) -> int | None:
@@ -56,9 +55,7 @@ class Attempt(HandlerContext):
 
     def _tell(self) -> None:
         """On whatever thread the handler runs."""
-        if self.heard:
-            self.heard = False
-            self.executor.hear(self)
+        self.executor.hear(self)
 
 
 class HandlerExecutor:
@@ -77,6 +74,7 @@ class HandlerExecutor:
         """`progress` gets what attempts say of themselves. `process_limit` None: as many as there are cores."""
         self._handlers, self._report, self._clock = handlers, report, clock
         self._progress = progress
+        self._speaking: set[Attempt] = set()  # has said something that is to be passed on
         self._loop = asyncio.get_running_loop()
         self._threads = WorkerThreads(thread_limit, self._wake)
         self._coroutines = Coroutines(loop=self._loop, begin=self._begin_coroutine, end=self._end_coroutine)
@@ -148,14 +146,16 @@ class HandlerExecutor:
 
     def hear(self, attempt: Attempt) -> None:
         """It has said something of itself. Any thread."""
-        if self._progress is not None and not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(self._pass_on, attempt)
+        if self._progress is None or attempt in self._speaking or self._loop.is_closed():
+            return
+        self._speaking.add(attempt)
+        self._loop.call_soon_threadsafe(self._pass_on, attempt)
 
     def _pass_on(self, attempt: Attempt) -> None:
-        attempt.heard = True
-        said, slot = attempt._beat, attempt.work.slot
-        if said is not None and self._progress is not None and self._attempts.get(slot) is attempt:
-            self._progress(slot, said)
+        self._speaking.discard(attempt)  # before it is read: what is said from now on is told anew
+        slot = attempt.work.slot
+        if self._progress is not None and self._attempts.get(slot) is attempt:
+            self._progress(slot, attempt._beat)
 
     async def _wait_for_ends(self, grace_ms: int) -> None:
         ended = asyncio.ensure_future(self._all_ended.wait())
