@@ -3,13 +3,16 @@
 import asyncio
 from collections.abc import Sequence
 
+import numpy as np
 import pytest
 
+from tickwheel.domain.columns import TIMER
 from tickwheel.domain.errors import Overloaded
 from tickwheel.domain.shedding import COMMIT_LIMIT_MS, Why
 from tickwheel.ports.events import IngestShedding
 from tickwheel.ports.store import Inserted, NewJob
-from tickwheel.services.shedding import Behind, Shedding
+from tickwheel.services.ready import KIND_WEBHOOK
+from tickwheel.services.shedding import FEW_RUNS, Behind, BehindWatch, Shedding
 
 from .desk import MINUTE_MS, Desk
 
@@ -119,3 +122,20 @@ async def test_quick_store_is_never_refused() -> None:
     await desk.clock.advance(5_000)
     await asking
     assert set(answers) == {"taken"}
+
+
+async def test_claims_are_behind_while_many_due_runs_wait_and_slots_are_free() -> None:
+    desk = Desk()
+    scheduler = await desk.start()
+    watch = BehindWatch(scheduler.ready, scheduler.pools, desk.clock)
+    await desk.clock.advance(10_000)
+    assert watch() == Behind(0, 0)
+    rows = np.zeros(FEW_RUNS + 1, dtype=TIMER)  # due since 1970, but not for long in the way
+    scheduler.ready.push(rows)
+    assert watch() == Behind(FEW_RUNS + 1, 0)
+    assert scheduler.ready.take(KIND_WEBHOOK, 0, 1).shape == (1,)
+    assert watch() == Behind(FEW_RUNS, 0)
+    scheduler.ready.push(rows[:1])
+    scheduler.pools[KIND_WEBHOOK].inflight.take(16)
+    assert watch() == Behind(0, 0)  # all slots run something
+    await desk.crash(scheduler)

@@ -47,7 +47,7 @@ class Load(NamedTuple):
     commit_ms: int  # how long commits take, or one has taken so far
     uncommitted: int  # ends of attempts
     lag_ms: int  # how late the event loop is
-    behind_ms: int  # how long due runs have waited though there are slots for them
+    behind_ms: int  # how long many due runs have waited though there are slots for them
     backlog: int  # how many those are
 
 

@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 
 from tickwheel.domain.demand_shares import DemandShares
 from tickwheel.domain.errors import Overloaded
+from tickwheel.domain.lanes import LANE_COUNT
 from tickwheel.domain.shedding import WORDS, Load, Shedder, Why
 from tickwheel.ports.clock import Clock
 from tickwheel.ports.events import EventSink, IngestShedding
@@ -22,6 +23,8 @@ from tickwheel.services.supervision import supervise
 LOOK_MS: Final = 100
 OVER_MS: Final = 10_000
 """It is told that refusing is over when nothing was refused for so long: in a flood it comes and goes."""
+FEW_RUNS: Final = 2_000
+"""Two batches of claims."""
 BUSY_FACTOR: Final = 2
 """With more than half of the slots running, execution is what takes long."""
 SAMPLES: Final = 64
@@ -30,26 +33,31 @@ SAMPLES_MS: Final = 5_000
 
 
 class Behind(NamedTuple):
-    """Due runs that wait although there are slots for them: how many, and how long the oldest has waited."""
+    """Due runs that wait although they could be executed: how many, and for how long there have been that many."""
 
     run_count: int = 0
-    oldest_ms: int = 0
+    lasted_ms: int = 0
 
 
-def behind_of(ready: ReadyRing, pools: Sequence[Pool], clock: Clock) -> Behind:
-    """Due runs that could be executed and are not claimed yet: claiming itself is what takes too long.
+class BehindWatch:
+    """Called again and again, it says how far claiming is behind.
 
-    Attempts are counted, not slots: claims that are under way hold slots too.
+    That is not how late the oldest run is: the backlog of a host that was down for an hour is late too, and comes
+    in small parts. Attempts are counted, not slots: claims that are under way hold slots too.
     """
-    now_ms, oldest_ms, count = clock.now_ms(), 0, 0
-    for kind, pool in enumerate(pools):
-        if len(pool.inflight) * BUSY_FACTOR > pool.inflight.capacity:
-            continue
-        for lane, due_ms in enumerate(ready.oldest_due_ms(kind)):
-            if due_ms is not None:
-                oldest_ms = max(oldest_ms, now_ms - due_ms)
-                count += ready.count(kind, lane)
-    return Behind(count, oldest_ms)
+
+    def __init__(self, ready: ReadyRing, pools: Sequence[Pool], clock: Clock) -> None:
+        self._ready, self._pools, self._clock = ready, pools, clock
+        self._few_ms = clock.monotonic_ms()  # when there were few the last time
+
+    def __call__(self) -> Behind:
+        now_ms, count = self._clock.monotonic_ms(), 0
+        for kind, pool in enumerate(self._pools):
+            if len(pool.inflight) * BUSY_FACTOR <= pool.inflight.capacity:
+                count += sum(self._ready.count(kind, lane) for lane in range(LANE_COUNT))
+        if count <= FEW_RUNS:
+            self._few_ms = now_ms
+        return Behind(count, now_ms - self._few_ms)
 
 
 class Shedding:
@@ -145,7 +153,7 @@ class Shedding:
             commit_ms=self._commit_ms(now_ms),
             uncommitted=self._uncommitted(),
             lag_ms=self._lag_ms,
-            behind_ms=behind.oldest_ms,
+            behind_ms=behind.lasted_ms,
             backlog=behind.run_count,
         )
         why = self._shedder.judge(load, now_ms)

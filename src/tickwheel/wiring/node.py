@@ -43,7 +43,7 @@ from tickwheel.services.ownership.ownership import Ownership
 from tickwheel.services.remote.desk import WorkerDesk
 from tickwheel.services.runs import Runs
 from tickwheel.services.scheduler import Scheduler
-from tickwheel.services.shedding import Behind, Shedding, behind_of
+from tickwheel.services.shedding import Behind, BehindWatch, Shedding
 from tickwheel.services.store_clock import StoreClock
 from tickwheel.services.supervision import supervise
 from tickwheel.wiring.accelerators import open_known_keys, with_brief_leases
@@ -99,7 +99,7 @@ class Node:
             clock=clock,
             events=events,
             uncommitted=(lambda: 0) if scheduler is None else lambda: scheduler.completions.pending,
-            behind=Behind if scheduler is None else lambda: behind_of(scheduler.ready, scheduler.pools, clock),
+            behind=Behind if scheduler is None else BehindWatch(scheduler.ready, scheduler.pools, clock),
         )
         add_shedding_gauges(metrics, self.shedding)
         self.jobs.shed_by(self.shedding)
