@@ -87,7 +87,7 @@ class RunsUnserved(msgspec.Struct, frozen=True):
 
 
 class HostOpened(msgspec.Struct, frozen=True):
-    """Nothing is claimed for this host for a while: it answers nothing, or asked to be left alone. Its runs wait."""
+    """Nothing is claimed for this host for a while: it answers nothing, or asked for it. Its runs wait."""
 
     host: str
     cause: str  # "failing" or "retry_after"
