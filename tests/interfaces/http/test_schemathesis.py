@@ -52,7 +52,7 @@ LEFT_OUT_OF_BATCH: list[Any] = [*LEFT_OUT, CHECKS.get_one("negative_data_rejecti
 def check(case: schemathesis.Case[Any], address: str) -> None:
     if case.path == "/v1/workers/poll" and isinstance(case.body, dict):
         wait = case.body.get("wait_seconds", 10)
-        if type(wait) in (int, float) and 0 < wait <= 30:
+        if isinstance(wait, int | float) and not isinstance(wait, bool) and 0 < wait <= 30:
             case.body["wait_seconds"] = 0  # a poll waits, and there is never any work here
     left_out = LEFT_OUT_OF_BATCH if case.path == "/v1/jobs/batch" else LEFT_OUT
     case.call_and_validate(base_url=address, excluded_checks=left_out, timeout=30)

@@ -249,3 +249,15 @@ async def test_its_slots_follow_the_length_of_runs() -> None:
     assert place.events.of(WorkerResized)
     assert place.loop.note().slots > 8
     await place.stop()
+
+
+async def test_it_tells_how_long_its_runs_take() -> None:
+    async with Workplace() as place:
+        assert place.loop.note().run_ms == 0
+        place.keep_going()
+        place.employer.offer()
+        await place.clock.advance(2_000)
+        [slot] = place.executor.open
+        place.executor.finish(slot)
+        await place.clock.advance(100)
+        assert 1_800 <= place.loop.note().run_ms <= 2_100

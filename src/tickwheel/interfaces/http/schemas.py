@@ -110,4 +110,5 @@ def _plain(field: Field) -> Json:
 
 def _documented(name: str, schema: Json) -> Json:
     """Answers may grow new fields, so they are open; docstrings become descriptions by themselves."""
-    return {key: value for key, value in schema.items() if key != "title"} | {"title": name}
+    plain: Json = msgspec.json.decode(msgspec.json.encode(schema))  # defaults that are tuples become lists
+    return {key: value for key, value in plain.items() if key != "title"} | {"title": name}

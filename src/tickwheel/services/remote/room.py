@@ -1,7 +1,7 @@
 """What a worker may take now: free slots by lane, and a little more where runs are short."""
 
 from collections.abc import Sequence
-from statistics import median
+from statistics import fmean, median
 from typing import Final
 
 from tickwheel.domain.lanes import LANE_COUNT, LaneSlots
@@ -56,6 +56,11 @@ class Prefetch:
         else:
             self._lengths_ms[self._next] = run_ms
             self._next = (self._next + 1) % SAMPLES
+
+    @property
+    def mean_ms(self) -> int:
+        """How long the latest attempts took, on average; 0 without any."""
+        return max(1, round(fmean(self._lengths_ms))) if self._lengths_ms else 0
 
     def count(self, concurrency: int) -> int:
         """For that many slots."""

@@ -94,6 +94,7 @@ class WorkerLoop:
             self._note,
             slots=self._slots.capacity,
             busy=self.busy,
+            run_ms=self._prefetch.mean_ms,
             draining=self._draining,
             stalled=self._stall.stalled,
         )
