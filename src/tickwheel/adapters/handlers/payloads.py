@@ -16,6 +16,7 @@ from msgspec.inspect import CustomType, Type, UnionType, type_info
 Decode = Callable[[bytes], Any]
 decode_anything: Final = msgspec.json.Decoder().decode
 _MODEL_METHOD: Final = "model_validate_json"
+_PART_METHOD: Final = "model_validate"
 _SHOWN_ERRORS: Final = 3
 
 
@@ -64,7 +65,7 @@ def decoder_for(wanted: Any) -> Decode:
     try:
         if _is_unknown(type_info(wanted)):
             raise TypeError("it is no struct, dataclass, TypedDict, builtin type or model")
-        decode = msgspec.json.Decoder(wanted).decode
+        decode = msgspec.json.Decoder(wanted, dec_hook=_made).decode
     except TypeError as error:
         raise ValueError(f"a payload can't become {name}: {error}") from None
 
@@ -79,7 +80,18 @@ def decoder_for(wanted: Any) -> Decode:
 
 def _is_unknown(info: Type) -> bool:
     parts = info.types if isinstance(info, UnionType) else (info,)
-    return any(isinstance(part, CustomType) for part in parts)
+    return any(isinstance(part, CustomType) and not hasattr(part.cls, _PART_METHOD) for part in parts)
+
+
+def _made(kind: type, value: Any) -> Any:
+    """A model within something else: `Model | None`, `list[Model]`."""
+    validate = getattr(kind, _PART_METHOD, None)
+    if validate is None:
+        raise TypeError(f"a payload can't become {kind.__name__}")
+    try:
+        return validate(value)
+    except ValueError as error:
+        raise ValueError(_model_errors(error)) from None
 
 
 def _model_decoder(model: type) -> Decode:
