@@ -14,7 +14,7 @@ from typing import Any, Final
 from tickwheel import HandlerContext, Handlers
 from tickwheel.wiring import system_clock
 
-LOOK_MS: Final = 250
+LOOK_MS: Final = 1_000
 
 handlers = Handlers()
 _clock = system_clock()
