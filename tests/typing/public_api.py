@@ -27,6 +27,7 @@ from tickwheel import (
     Snooze,
     TickwheelError,
     TriggeredRun,
+    Worker,
     handler,
 )
 from tickwheel.transactional import Enqueued, enqueue, enqueue_async
@@ -110,3 +111,11 @@ async def in_a_transaction(connection: object) -> None:
     assert_type(enqueue(connection, handler="plain", payload={"a": 1}), Enqueued)
     assert_type(await enqueue_async(connection, cron_expression="0 3 * * *", handler="plain"), Enqueued)
     enqueue(connection, handler="plain", colour="red")  # type: ignore[call-arg]  # no such field
+
+
+async def working() -> None:
+    Worker(server="http://a", token="t", app="app:app", concurrency=50).run()
+    async with Worker(server=["http://a", "http://b"], handlers=own, concurrency=(5, 200), prefetch=0) as worker:
+        assert_type(worker.busy, int)
+    await Worker(store="postgresql://h/d", queue="redis://h", webhooks=True).run_async()
+    Worker(url="http://a")  # type: ignore[call-arg]  # it is called server
