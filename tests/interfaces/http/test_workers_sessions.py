@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tickwheel.domain.errors import StoreUnavailable
 from tickwheel.domain.run import RunState
 from tickwheel.ports.workers import WorkerNote
 
@@ -239,3 +240,43 @@ async def test_how_long_runs_take_is_noted_with_the_session(world: PullWorld) ->
     await world.take(me=answer["worker_id"])
     [state] = await world.store.workers()
     assert 4_000 <= state.note.run_ms < 4_200
+
+
+async def test_a_report_while_the_store_is_away_is_answered_and_accepted_later(
+    world: PullWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await world.create()
+    first = await world.take()
+    [run] = first["runs"]
+    body = {"worker_id": first["worker_id"], "runs": [named(run)]}
+    with monkeypatch.context() as patched:
+        patched.setattr(world.store, "complete", away)
+        reporting = asyncio.create_task(world.client.post("/v1/workers/complete", body))
+        await world.clock.advance(9_000)
+        assert not reporting.done()
+        await world.clock.advance(2_000)
+        reply = await reporting
+        assert (reply.status, reply.code, reply.headers["retry-after"]) == (503, "outcome_unknown", "1")
+        patched.setattr(world.store, "find_runs", away)
+        assert (await world.other.post("/v1/workers/complete", body)).code == "store_unavailable"
+    await world.clock.advance(3_000)
+    assert (await world.stored(run["run_id"])).state is RunState.SUCCEEDED, "it was committed without being asked"
+    for client in (world.client, world.other):
+        assert (await world.report("complete", first["worker_id"], named(run), client=client))[0]["accepted"]
+
+
+async def test_a_poll_while_the_store_is_away_begins_nothing_and_loses_nothing(
+    world: PullWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    worker_id = (await world.take())["worker_id"]
+    run_id = await world.create(retry_policy={"max_retries": 0})
+    with monkeypatch.context() as patched:
+        patched.setattr(world.store, "begin", away)
+        assert (await world.poll(me=worker_id)).code == "store_unavailable"
+    await world.clock.advance(30_000)  # the hint is visible again
+    [run] = (await world.take(me=worker_id))["runs"]
+    assert (run["run_id"], run["attempt"]) == (run_id, 1)
+
+
+async def away(*arguments: Any, **named_arguments: Any) -> Any:
+    raise StoreUnavailable("the store is away")
