@@ -7,11 +7,13 @@ at everything in the store: what must hold always, and what must never change ag
 import asyncio
 import json
 from collections import Counter
-from collections.abc import Awaitable, Callable
-from typing import Any
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, Final, cast
 
 import numpy as np
+from msgspec.structs import replace
 
+from tickwheel.domain.concurrency import Limit, Scope, counted
 from tickwheel.domain.errors import Conflict, InvalidRequest, NotFound, OutcomeUnknown, StoreUnavailable
 from tickwheel.domain.job import CatchUp, Overlap
 from tickwheel.domain.outcome import OK, Outcome
@@ -19,8 +21,9 @@ from tickwheel.domain.requests.instants import format_instant
 from tickwheel.domain.requests.patch import parse_patch
 from tickwheel.domain.requests.request import parse_job_request
 from tickwheel.domain.run import FINAL, IN_FLIGHT, RunState
+from tickwheel.ports.audit import Audited
 from tickwheel.ports.executor import Work
-from tickwheel.ports.store import JobQuery, JobView, Run, Store
+from tickwheel.ports.store import JobQuery, JobView, NewJob, Run, Store
 from tickwheel.services.dead_letters import DeadLetters
 from tickwheel.services.jobs import Jobs
 from tickwheel.services.runs import Runs
@@ -33,6 +36,15 @@ STEPS = 60
 SECOND_MS = 1_000
 TENANT = "default"
 CRONS = ("*/2 * * * * *", "1/2 * * * * *", "*/5 * * * * *", "0 * * * * *")
+LIMITS: Final[Sequence[tuple[Limit, ...]]] = (
+    (),
+    (),
+    (),
+    (Limit(1, key="one"),),
+    (Limit(3, key="three"), Limit(5, Scope.TENANT)),
+    (Limit(2, key="few", max_waiting=2),),
+)
+"""Each key has one limit, so that it can be said what must hold."""
 FLAKY = (
     "claim",
     "complete",
@@ -94,6 +106,8 @@ class Ledgers:
             for run in await self.runs(view):
                 self._look_at(run)
         assert not timers, "timers of jobs that are gone"
+        self._look_at_limits()
+        assert await cast(Audited, self._store).audit_slots() == 0
         assert (await self._store.broken_chains(b"", 10_000)).broken == ()
 
     async def runs(self, view: JobView) -> list[Run]:
@@ -105,6 +119,16 @@ class Ledgers:
         assert timer_count == len(under_way) + (view.live is not None), f"{timer_count} timers: {view}"
         if view.job.recurring and view.job.spec.overlap is not Overlap.ALLOW and "overlapped" not in view.job.tags:
             assert sum(run.state in IN_FLIGHT for run in view.open_runs) <= 1, f"two at once: {view.open_runs}"
+
+    def _look_at_limits(self) -> None:
+        flying: Counter[str] = Counter()
+        most: dict[str, int] = {}
+        for view in self.views:
+            job = view.job
+            for limit in counted(job.spec.concurrency, job.tenant_id, job.name):
+                flying[limit.name] += sum(run.state in IN_FLIGHT for run in view.open_runs)
+                most[limit.name] = limit.limit
+        assert all(flying[name] <= limit for name, limit in most.items()), f"{flying} of {most}"
 
     def _look_at(self, run: Run) -> None:
         key = (run.job_id, run.scheduled_ms)
@@ -183,7 +207,7 @@ class History:
                         executor.finish(work.slot)
 
     async def _create(self) -> None:
-        lot = [self._job() for _ in range(int(self.rng.integers(1, 6)))]
+        lot = [self._limited(self._job()) for _ in range(int(self.rng.integers(1, 6)))]
         try:
             await self.world.add(self.scheduler, *lot)
         except OutcomeUnknown:
@@ -205,6 +229,10 @@ class History:
             )
         handler = "h" if rng.random() < 0.2 else ""
         return self.world.job(in_ms=int(rng.integers(0, 20_000)), retries=retries, handler=handler)
+
+    def _limited(self, new: NewJob) -> NewJob:
+        spec = replace(new.job.spec, concurrency=LIMITS[int(self.rng.integers(len(LIMITS)))])
+        return replace(new, job=replace(new.job, spec=spec))
 
     def _pick(self) -> JobView | None:
         return self.ledgers.views[self.rng.integers(len(self.ledgers.views))] if self.ledgers.views else None
