@@ -191,6 +191,7 @@ class History:
             next_ms,
             0,
             0,
+            0,
         )
 
     async def complete(self) -> None:
