@@ -23,6 +23,8 @@ from tickwheel.ports.workers import SESSION_MS, WorkerNote
 
 FREE_LIMIT: Final = 1_000
 """Most runs of one poll."""
+HOLDING_LIMIT: Final = 10_000
+"""Most runs that a poll may tell as held; a worker that holds more takes nothing, and tells none of them."""
 BEATS_LIMIT: Final = 1_000
 LEAVE_MS: Final = 2_000
 QUICK_MS: Final = 500
@@ -143,12 +145,14 @@ class HttpSource:
         worker = {"name": note.name, "version": note.version or version("tickwheel")}
         if self._worker_id:
             worker["id"] = self._worker_id
+        held = list(self._given.values())
+        free = max(0, min(free, FREE_LIMIT, note.slots, HOLDING_LIMIT - len(held)))
         return {
             "worker": worker | {"draining": note.draining, "stalled": note.stalled},
             "handlers": self._handlers,
             "webhooks": self._webhooks,
-            "slots": {"total": note.slots, "free": max(0, min(free, FREE_LIMIT, note.slots)), "busy": busy},
-            "holding": list(self._given.values()),
+            "slots": {"total": note.slots, "free": free, "busy": busy},
+            "holding": held if len(held) <= HOLDING_LIMIT else None,
             "wait_seconds": wait_ms / 1000,
         }
 
