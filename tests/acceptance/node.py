@@ -67,10 +67,10 @@ class CountedStore:
     def __getattr__(self, name: str) -> Any:
         verb = getattr(self._store, name)
 
-        async def call(*args: Any) -> Any:
+        async def call(*args: Any, **options: Any) -> Any:
             self._clock.calls_open += 1
             try:
-                return await verb(*args)
+                return await verb(*args, **options)
             finally:
                 self._clock.call_ended()
 
