@@ -37,8 +37,9 @@ async def test_an_edit_lifts_a_limit(node: MakeNode) -> None:
         [first, second] = [(await world.client.post("/v1/jobs", body)).json["job_id"] for _ in range(2)]
         await world.until(world.now() + 5 * SECOND_MS)
         assert len(world.calls) == 1
+        limits = [{"key": "k", "limit": 2}]
         waiting = second if (await world.get(first)).json["last_run"] else first
-        reply = await world.client.patch(f"/v1/jobs/{waiting}", {"concurrency": [{"key": "k", "limit": 2}]})
+        reply = await world.client.request("PATCH", f"/v1/jobs/{waiting}", {"concurrency": limits})
         assert reply.status == 200
         await world.until(world.now() + 3 * SECOND_MS)
         assert len(world.calls) == 2
