@@ -116,7 +116,7 @@ class LogSink:
                             "handler.missing",
                             handler=name,
                             waiting=count,
-                            remedy="start a server or worker with --app MODULE that registers it; its runs wait until then",
+                            remedy="start a server or worker with --app MODULE that registers it; runs wait",
                         )
             case HostOpened():
                 # One that asks for a moment each second is no news.
