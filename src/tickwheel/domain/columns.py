@@ -72,7 +72,7 @@ CLAIMED = np.dtype(
         ("lost_count", "<i4"),  # workers lost in a row before this attempt
         ("version", "<i4"),  # jobs.version at the claim: work prefetched for another version is read again
         ("fence", "<i8"),  # WON: the new token; IN_FLIGHT: the token of the attempt that holds the run
-        ("lease_ms", "<i8"),  # IN_FLIGHT: when that attempt's lease ends; 0 = its worker is proved dead
+        ("lease_ms", "<i8"),  # IN_FLIGHT: when that lease ends (queued: now); 0 = its worker is proved dead
     ]
 )
 """The answer to a claim, row by row in the order of the batch."""

@@ -117,6 +117,7 @@ class Node:
             events=events,
             arm=owner.arm,
             lease_length_ms=settings.lease_seconds * 1000,
+            on_dead=_nothing if scheduler is None else scheduler.elsewhere.on_dead,
         )
 
     def _ownership(self) -> Ownership | None:
@@ -183,6 +184,10 @@ class Node:
         """Drain, then close."""
         await self.drain()
         await self.aclose()
+
+
+def _nothing() -> None:
+    """Whoever fires looks after the runs of a worker that died."""
 
 
 def node_name() -> str:

@@ -113,13 +113,14 @@ class ClaimTransaction:
             return self._resolved(claim)
         if run.state in IN_FLIGHT:
             mine = run.fence == claim.fence  # the same claim again, after its answer was lost
+            lease_ms = self._now_ms if run.state is RunState.CLAIMED else run.lease_ms or 0
             return Claimed(
                 ClaimVerdict.WON if mine else ClaimVerdict.IN_FLIGHT,
                 row.attempt_in_flight,
                 run.lost_count,
                 job.version,
                 run.fence,
-                0 if self._tables.ownership.is_dead(run.worker) else run.lease_ms or 0,
+                0 if self._tables.ownership.is_dead(run.worker) else lease_ms,
             )
         if run.state is RunState.SCHEDULED:
             return self._claim_waiting(claim, job, row)

@@ -54,6 +54,7 @@ class Elsewhere:
         unserved.on_dropped = self.arrivals.note
         self._has_queue, self._ready = queue is not None, ready
         self._local, self._on_room, self._on_fresh = frozenset(local_routes), on_room, on_fresh
+        self.on_dead = on_dead
         self.routes = Routes(clock)
         self.backlog = Backlog(queue=queue, routes=self.routes, clock=clock, rate_of=rate_of)
         self.outbox = Outbox(queue=queue, store=store, routes=self.routes, completions=completions, clock=clock)
