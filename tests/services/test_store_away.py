@@ -184,7 +184,7 @@ async def test_lease_counts_from_when_its_renewal_was_sent() -> None:
         await world.clock.sleep_ms(15_000)
         return held
 
-    world.memory.renew = answer_slowly  # type: ignore[method-assign, assignment]
+    world.memory.renew = answer_slowly  # type: ignore[method-assign]
     await world.add(scheduler, world.job(in_ms=100))
     await world.clock.advance(LEASE_MS)
     assert world.executors[0].cancelled == [0]
