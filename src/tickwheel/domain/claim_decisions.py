@@ -210,8 +210,7 @@ class ClaimDecisions:
         attempt = seen.attempt if started else seen.attempt + 1
         mine = seen.run_fence == claim.fence  # the same claim again, after its answer was lost
         verdict = ClaimVerdict.WON if mine else ClaimVerdict.IN_FLIGHT
-        # What is queued has no lease, and nobody who could be dead: it is to be looked at now.
-        lease_ms = self._now_ms if seen.run_state == RunState.CLAIMED else seen.lease_ms or 0
+        lease_ms = self._now_ms if seen.run_state == RunState.CLAIMED else seen.lease_ms or 0  # queued: look now
         return Claimed(verdict, attempt, seen.lost_count, seen.version, seen.run_fence, lease_ms)
 
     def _claim_waiting(self, claim: Claim, seen: Seen) -> Claimed:

@@ -93,7 +93,7 @@ class Holding:
             self._free.append(self._slot_count)
             self._slot_count += 1
         held = Held(self._free.pop(), assignment, mono_ms)
-        self._by_slot[held.slot] = self._by_key[assignment.key] = held  # type: ignore[assignment]
+        self._by_slot[held.slot] = self._by_key[assignment.key] = held
         self._waiting[assignment.lane].append(held)
         return held
 
