@@ -29,8 +29,8 @@ CONNECTIONS: Final = 48
 TIMEOUT_S: Final = 30
 CALM_SHARE: Final = 10
 """In a calm stretch comes a tenth of the capacity."""
-LATE_MS: Final = 50
-"""A run that is later than this, and than twice the calm p99, is not back to normal."""
+LATE_MS: Final = 250
+"""A second whose p99 is above this, and above twice the calm one, is not back to normal."""
 MIB: Final = 1 << 20
 
 
@@ -76,7 +76,8 @@ def overload(store: str, folder: Path, plan: Plan, bar: Progress) -> Figures:
         for phase in (before, during, after)
     )
     limit_ms = max(LATE_MS, 2 * _p99(calm))
-    still_late = scheduled_ms[(scheduled_ms >= during.ended_ms) & (late_ms > limit_ms)]
+    seconds_after = (scheduled_ms - during.ended_ms) // 1000
+    late_seconds = [n for n in range(calm_seconds) if _p99(late_ms[seconds_after == n]) > limit_ms]
     memory = during.memory
     return {
         "capacity_per_s": rounded(capacity),
@@ -86,7 +87,7 @@ def overload(store: str, folder: Path, plan: Plan, bar: Progress) -> Figures:
         "errors": 0,
         "calm_p99_ms": _p99(calm),
         "flooded_p99_ms": _p99(flooded),
-        "recovered_ms": int(still_late.max()) - during.ended_ms if len(still_late) else 0,
+        "recovered_ms": (late_seconds[-1] + 1) * 1000 if late_seconds else 0,
         "recovered_p99_ms": _p99(recovering[len(recovering) // 2 :]),
         "rss_begin_mb": rounded(memory[0] / MIB),
         "rss_middle_mb": rounded(memory[len(memory) // 2] / MIB),
