@@ -17,6 +17,8 @@ A base that is remembered for ever goes wrong when the work changes, and one tha
 with a queue of its own making. So every `PROBE_EVERY` windows the limit is halved for two windows, below the knee
 if it was within a factor of two of it, and what is measured in the second one *is* the base from then on.
 
+At the start the limit doubles with each window, until attempts are seen to wait for the first time.
+
 Only windows count in which the limit was reached: an idle worker learns nothing about it.
 """
 
@@ -50,6 +52,7 @@ class LatencyGradient:
         self._began_ms: int | None = None
         self._windows = 0
         self._probing = False
+        self._starting = True  # nothing was slow yet
 
     @property
     def limit(self) -> int:
@@ -86,7 +89,9 @@ class LatencyGradient:
         if not self._was_full:
             return
         gradient = max(SMALLEST_GRADIENT, min(1.0, TOLERANCE * self._base_ms / now_ms))
-        self._limit = self._within(self._limit * gradient + sqrt(self._limit))
+        self._starting = self._starting and gradient == 1.0
+        more = self._limit if self._starting else sqrt(self._limit)
+        self._limit = self._within(self._limit * gradient + more)
         if self._windows >= PROBE_EVERY:
             self._probing, self._windows = True, 0
             self._resumed, self._limit = self._limit, self._within(self._limit / 2)
