@@ -26,6 +26,7 @@ class Words(NamedTuple):
     excerpt: str | None = None
     result: str | None = None
     dropped: str | None = None
+    buries: bool = True  # should the run end as FAILED
 
 
 _NO_WORDS: Final = Words()
@@ -178,7 +179,7 @@ class CompletionDecisions:
         if end.state != RunState.SCHEDULED:
             return self._end(end, row, RunState(end.state), words)
         if counted and returned and row.last:
-            return self._end(end, row, RunState.FAILED, Words(words.error or CAP_REASON))
+            return self._end(end, row, RunState.FAILED, words._replace(error=words.error or CAP_REASON))
         return self._wait_again(end, row, words.error)
 
     def _is_repeat(self, end: Completion, row: Row) -> bool:
@@ -237,7 +238,7 @@ class CompletionDecisions:
         if state is RunState.SUCCEEDED and (words.result is not None or words.dropped is not None):
             result = Result(end.job_id, end.scheduled_ms, words.result, words.dropped)
             self.writes.results.append(result)
-        if state is RunState.FAILED:
+        if state is RunState.FAILED and words.buries:
             cause = error or OutcomeClass(end.outcome).name.lower()
             self.writes.burials.append(Burial(end.job_id, end.scheduled_ms, row.tenant_id, finished_ms, cause))
         return row._replace(state=state)

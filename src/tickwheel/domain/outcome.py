@@ -8,7 +8,7 @@ random fraction come in, so a decision can be replayed.
 import math
 from datetime import UTC
 from email.utils import parsedate_to_datetime
-from enum import IntEnum
+from enum import IntEnum, StrEnum
 from typing import Final
 
 import msgspec
@@ -80,6 +80,13 @@ OK: Final = Outcome(outcome_class=OutcomeClass.SUCCESS)
 """A clean success with nothing to note (other successes exist: compare `outcome_class`, not identity)."""
 
 
+class WhenExhausted(StrEnum):
+    """Where a run without an attempt left goes; either way it ends as FAILED and stays in the history."""
+
+    DEAD_LETTER = "dead_letter"
+    DROP = "drop"
+
+
 class RetryPolicy(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """How often and when a failed attempt is repeated; `max_retries=3` means four attempts in all."""
 
@@ -87,6 +94,7 @@ class RetryPolicy(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     initial_interval_ms: int = 10_000
     multiplier: float = 2.0
     max_interval_ms: int = 300_000
+    when_exhausted: WhenExhausted = WhenExhausted.DEAD_LETTER
 
     @property
     def max_attempts(self) -> int:
@@ -98,7 +106,8 @@ class Decision(msgspec.Struct, frozen=True, gc=False):
     """What the completion of an attempt writes.
 
     `retry_at_ms` is set exactly when `state` is SCHEDULED. `lost_count` is the number of workers lost in a
-    row that the row has to hold from now on. `uses_attempt` is False where the attempt is handed back.
+    row that the row has to hold from now on. `uses_attempt` is False where the attempt is handed back. `buries`:
+    a run that ends as FAILED goes to the dead-letter queue.
     """
 
     state: RunState
@@ -106,6 +115,7 @@ class Decision(msgspec.Struct, frozen=True, gc=False):
     reason: str
     lost_count: int = 0
     uses_attempt: bool = True
+    buries: bool = True
 
 
 def backoff_ms(policy: RetryPolicy, attempt: int, fraction: float) -> int:
@@ -141,6 +151,7 @@ def decide(
     `lost_count` is what the row holds: the workers lost in a row *before* this attempt. A cancelled run needs
     no guard here: the write that applies the decision is refused by the row's state.
     """
+    buries = policy.when_exhausted is WhenExhausted.DEAD_LETTER
     match outcome.outcome_class:
         case OutcomeClass.SUCCESS:
             return _SUCCEEDED
@@ -152,15 +163,16 @@ def decide(
             wait_ms = max(BACKOFF_FLOOR_MS, outcome.retry_after_ms or 0)
             return Decision(RunState.SCHEDULED, now_ms + wait_ms, "snoozed", uses_attempt=False)
         case OutcomeClass.PERMANENT:
-            return Decision(RunState.FAILED, None, "permanent failure")
+            return Decision(RunState.FAILED, None, "permanent failure", buries=buries)
         case OutcomeClass.LOST:
             lost_count += 1
             if lost_count >= LOST_LIMIT_COUNT:
-                return Decision(RunState.FAILED, None, f"worker lost {lost_count} times in a row", lost_count)
+                reason = f"worker lost {lost_count} times in a row"
+                return Decision(RunState.FAILED, None, reason, lost_count, buries=buries)
         case OutcomeClass.RETRYABLE | OutcomeClass.TIMEOUT:
             lost_count = 0
     if attempt > policy.max_retries:
-        return Decision(RunState.FAILED, None, f"no attempt left after {attempt}", lost_count)
+        return Decision(RunState.FAILED, None, f"no attempt left after {attempt}", lost_count, buries=buries)
     if outcome.outcome_class is OutcomeClass.LOST:
         # The target did not fail, so its backoff says nothing; the spread keeps a crash from being answered
         # by everything at the same instant.

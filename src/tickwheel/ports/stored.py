@@ -241,12 +241,14 @@ class AttemptNote(msgspec.Struct, frozen=True, gc=False):
 
     Or what a successful one returned: `result` is JSON, at most `domain.outcome.RESULT_LIMIT_BYTES`; `dropped`
     says why it was not kept. Both are written in the transaction that writes SUCCEEDED, or not at all.
+    `buries`: should the run end as FAILED, it goes to the dead-letter queue.
     """
 
     error: str | None
     excerpt: str | None
     result: str | None = None
     dropped: str | None = None
+    buries: bool = True
 
 
 class Counts(msgspec.Struct, frozen=True, gc=False):

@@ -19,4 +19,4 @@ def failure_note(outcome: Outcome, decision: Decision) -> AttemptNote:
     if outcome.outcome_class is OutcomeClass.LOST and decision.state is RunState.FAILED:
         error = f"{error or 'the worker was lost'} ({decision.reason})"
     excerpt = None if outcome.excerpt is None else outcome.excerpt.decode("utf-8", "replace")
-    return AttemptNote(error=error, excerpt=excerpt)
+    return AttemptNote(error=error, excerpt=excerpt, buries=decision.buries)

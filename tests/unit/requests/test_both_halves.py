@@ -141,6 +141,7 @@ def test_the_table_states_the_defaults_that_a_request_gets() -> None:
         "target.method": bare.spec.target.method,
         "target.timeout_seconds": bare.spec.target.timeout_ms / 1000,
         "retry_policy.max_retries": bare.spec.retry.max_retries,
+        "retry_policy.when_exhausted": bare.spec.retry.when_exhausted,
         "retry_policy.initial_interval_sec": bare.spec.retry.initial_interval_ms / 1000,
         "retry_policy.backoff_multiplier": bare.spec.retry.multiplier,
         "retry_policy.max_interval_sec": bare.spec.retry.max_interval_ms / 1000,

@@ -49,11 +49,11 @@ class CompletionTransaction:
         self._record(row, end, note)
         counted = self._settle_attempt(row, end)
         if end.state != RunState.SCHEDULED:
-            self._finish(row, end, RunState(end.state), note.error)
+            self._finish(row, end, RunState(end.state), note.error, note.buries)
             if row.run.state is RunState.SUCCEEDED:
                 row.result, row.result_dropped = note.result, note.dropped
         elif counted and row.last and end.hands_back(row.run.state, row.last):
-            self._finish(row, end, RunState.FAILED, note.error or CAP_REASON)
+            self._finish(row, end, RunState.FAILED, note.error or CAP_REASON, note.buries)
         else:
             self._wait_again(row, end, note.error)
         return True
@@ -104,7 +104,9 @@ class CompletionTransaction:
             )
         )
 
-    def _finish(self, row: LedgerRow, end: Completion, state: RunState, error: str | None) -> None:
+    def _finish(
+        self, row: LedgerRow, end: Completion, state: RunState, error: str | None, buries: bool
+    ) -> None:
         run, key = row.run, (end.job_id, end.scheduled_ms)
         finished_ms = instant(end.finished_ms) or self._now_ms
         self._tables.drop_timers_of_run(*key)
@@ -121,7 +123,7 @@ class CompletionTransaction:
                 error=error,
             ),
         )
-        if state is RunState.FAILED:
+        if state is RunState.FAILED and buries:
             cause = error or OutcomeClass(end.outcome).name.lower()
             self._tables.dead[key] = Letter(finished_ms, cause)
 

@@ -158,7 +158,7 @@ def _complete_carefully(
     session: Session, batch: Rows, notes: Mapping[int, AttemptNote], pin_ms: int | None
 ) -> Completed:
     ends = [Completion(*values) for values in batch.tolist()]
-    words = {n: Words(note.error, note.excerpt, note.result, note.dropped) for n, note in notes.items()}
+    words = {n: Words(note.error, note.excerpt, note.result, note.dropped, note.buries) for n, note in notes.items()}
     wanted: dict[str, list[int]] = {}
 
     def decide() -> Completed:

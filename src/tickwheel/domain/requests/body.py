@@ -11,6 +11,7 @@ from msgspec import Meta
 from tickwheel.domain import limits
 from tickwheel.domain.concurrency import Scope
 from tickwheel.domain.job import CatchUp, Overlap, ScheduleType, TargetType
+from tickwheel.domain.outcome import WhenExhausted
 
 _Timeout = (
     Annotated[int, Meta(ge=1, le=limits.TIMEOUT_SECONDS_MAX)]
@@ -51,6 +52,7 @@ class RetryBody(msgspec.Struct, forbid_unknown_fields=True, gc=False):
     initial_interval_sec: _Interval | None = None
     backoff_multiplier: Annotated[float, Meta(ge=limits.MULTIPLIER_MIN, le=limits.MULTIPLIER_MAX)] | None = None
     max_interval_sec: _Interval | None = None
+    when_exhausted: WhenExhausted | None = None
 
 
 class CatchUpBody(msgspec.Struct, forbid_unknown_fields=True, gc=False):

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from tickwheel.domain.concurrency import Limit
 from tickwheel.domain.errors import FieldProblem, InvalidRequest
 from tickwheel.domain.job import Job, ScheduleType, Spec, Target, TargetType
+from tickwheel.domain.outcome import RetryPolicy, WhenExhausted
 from tickwheel.domain.requests.instants import format_instant
 
 REDACTED: Final = "[redacted]"
@@ -36,6 +37,7 @@ def definition_of(job: Job, *, reveal: bool = False) -> dict[str, Any]:
             "initial_interval_sec": seconds(spec.retry.initial_interval_ms),
             "backoff_multiplier": spec.retry.multiplier,
             "max_interval_sec": seconds(spec.retry.max_interval_ms),
+            **_when_exhausted(spec.retry),
         },
         "deadline_seconds": None if spec.deadline_ms is None else seconds(spec.deadline_ms),
         "concurrency": [_limit(limit) for limit in spec.concurrency] or None,
@@ -99,3 +101,9 @@ def _target(target: Target, reveal: bool) -> dict[str, Any]:
         return common | {"name": target.name}
     headers = {name: value if reveal else REDACTED for name, value in target.headers}
     return common | {"endpoint": target.endpoint, "method": target.method, "headers": headers}
+
+
+def _when_exhausted(retry: RetryPolicy) -> dict[str, str]:
+    """Told only where it is not the default."""
+    default = retry.when_exhausted is WhenExhausted.DEAD_LETTER
+    return {} if default else {"when_exhausted": retry.when_exhausted.value}

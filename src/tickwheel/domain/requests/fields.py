@@ -10,6 +10,7 @@ from typing import Final
 from tickwheel.domain import limits
 from tickwheel.domain.concurrency import Scope
 from tickwheel.domain.job import DEFAULT_TENANT, CatchUp, Lane, Overlap, ScheduleType, TargetType
+from tickwheel.domain.outcome import WhenExhausted
 from tickwheel.domain.requests.field import Field, Kind
 
 __all__ = [
@@ -200,6 +201,13 @@ FIELDS: Final[tuple[Field, ...]] = (
         maximum=limits.BACKOFF_SECONDS_MAX,
         unit="s",
         summary="Where the ceiling stops growing; not below initial_interval_sec.",
+    ),
+    Field(
+        path="retry_policy.when_exhausted",
+        kind=Kind.ENUM,
+        default=WhenExhausted.DEAD_LETTER,
+        choices=tuple(WhenExhausted),
+        summary="Where a run without an attempt left goes: to the dead-letter queue, or only into the history.",
     ),
     Field(
         path="idempotency_key",

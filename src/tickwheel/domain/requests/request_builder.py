@@ -8,7 +8,7 @@ from tickwheel.domain import limits
 from tickwheel.domain.concurrency import Limit, Scope
 from tickwheel.domain.cron import CronError, parse_cron
 from tickwheel.domain.job import DEFAULT_TENANT, CatchUp, Lane, Overlap, ScheduleType, Spec, Target, TargetType
-from tickwheel.domain.outcome import RetryPolicy
+from tickwheel.domain.outcome import RetryPolicy, WhenExhausted
 from tickwheel.domain.requests.body import CommonBody, JobBody, OnceBody, RetryBody, TargetBody
 from tickwheel.domain.requests.concurrency_rules import limit_faults
 from tickwheel.domain.requests.instants import InstantError, parse_instant
@@ -190,6 +190,7 @@ def _retry(body: RetryBody | None) -> RetryPolicy:
         initial_ms,
         limits.MULTIPLIER_DEFAULT if body.backoff_multiplier is None else body.backoff_multiplier,
         cap_ms,
+        body.when_exhausted or WhenExhausted.DEAD_LETTER,
     )
 
 

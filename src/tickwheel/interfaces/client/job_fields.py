@@ -28,6 +28,7 @@ class RetryFields(TypedDict, total=False):
     initial_interval_sec: float
     backoff_multiplier: float
     max_interval_sec: float
+    when_exhausted: str
 
 
 class CatchUpFields(TypedDict, total=False):

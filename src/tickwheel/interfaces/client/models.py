@@ -70,6 +70,7 @@ class RetryPolicy(msgspec.Struct, frozen=True, kw_only=True):
     initial_interval_sec: float
     backoff_multiplier: float
     max_interval_sec: float
+    when_exhausted: str = "dead_letter"
 
 
 class CatchUp(msgspec.Struct, frozen=True, kw_only=True):

@@ -21,6 +21,7 @@ class RetryBody(msgspec.Struct, frozen=True):
     initial_interval_sec: int | float
     backoff_multiplier: float
     max_interval_sec: int | float
+    when_exhausted: str | msgspec.UnsetType = msgspec.UNSET
 
 
 class CatchUpBody(msgspec.Struct, frozen=True):

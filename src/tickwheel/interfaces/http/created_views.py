@@ -11,6 +11,7 @@ from tickwheel.domain.errors import TickwheelError
 from tickwheel.domain.id_columns import job_id_texts
 from tickwheel.domain.ids import job_id_text, run_id_text
 from tickwheel.domain.job import DEFAULT_TENANT, Spec
+from tickwheel.domain.outcome import WhenExhausted
 from tickwheel.domain.requests.definition import seconds
 from tickwheel.domain.run import RunState
 from tickwheel.interfaces.http.answers import BatchBody, CatchUpBody, CreatedBody, RetryBody, TriggeredBody
@@ -106,6 +107,9 @@ def _policies(spec: Spec) -> tuple[RetryBody, CatchUpBody | msgspec.UnsetType]:
         initial_interval_sec=seconds(retry.initial_interval_ms),
         backoff_multiplier=retry.multiplier,
         max_interval_sec=seconds(retry.max_interval_ms),
+        when_exhausted=msgspec.UNSET
+        if retry.when_exhausted is WhenExhausted.DEAD_LETTER
+        else retry.when_exhausted.value,
     )
     if not spec.cron:
         return policy, msgspec.UNSET
