@@ -11,8 +11,8 @@ from tickwheel.config.settings import FIELDS, TYPES, Settings, setting_default
 from tickwheel.domain.errors import ConfigError, FieldProblem
 
 ENV_PREFIX: Final = "TICKWHEEL_"
-OTHER_VARIABLES: Final = frozenset({"config", "url"})
-"""Read elsewhere: the path of the file, and the server that the command line talks to."""
+OTHER_VARIABLES: Final = frozenset({"config", "url", "server", "concurrency"})
+"""Read elsewhere: the path of the file, the server that the command line talks to, and what only workers have."""
 _WORDS: Final = {
     "1": True,
     "true": True,

@@ -92,6 +92,17 @@ def test_a_store_in_the_environment_is_no_contradiction(call: Callable[..., Resu
     assert "--app: is missing" in result.stderr
 
 
+def test_a_server_in_the_environment_is_none_when_a_store_is_asked_for(call: Callable[..., Result]) -> None:
+    arguments = ("worker", "--store", "sqlite:data", "--webhooks")
+    result = call(*arguments, TICKWHEEL_SERVER="http://a http://b")
+    assert "goes not with" not in result.stderr
+    assert "a worker apart needs a store that processes share" in result.stderr
+    said = call("worker", TICKWHEEL_SERVER="http://a http://b", TICKWHEEL_CONCURRENCY="9..3").stderr
+    first, second = said.splitlines()
+    assert first == "Error: --concurrency: begins with the least: 3..9, not 9..3"
+    assert second.startswith("Error: --app: is missing: name the module with your handlers")
+
+
 def test_it_says_what_it_serves_and_drains_on_sigterm(served: ServerProcess, folder: Path) -> None:
     with WorkerOfTests("--server", served.url, "--app", "app:app", "--name", "one", folder=folder) as worker:
         assert "Worker one takes work from" in worker.wait_for_line("10 at a time")

@@ -42,6 +42,8 @@ DEFAULT_CONCURRENCY: Final = "10"
 )
 @click.option(
     "--server",
+    envvar=f"{ENV_PREFIX}SERVER",
+    show_envvar=True,
     multiple=True,
     metavar="URL",
     help="Take work from this server over HTTP; several are nodes of one cluster, whichever answers.",
@@ -98,8 +100,10 @@ def read_plan(context: click.Context, given: dict[str, Any]) -> tuple[WorkerPlan
     """What is asked for. Raises `ConfigError` with every problem."""
     problems: list[FieldProblem] = []
     servers = tuple(given["server"])
-    # A store in the environment is there for `serve`; only one that is asked for contradicts a server.
+    # What the environment says is there for other commands, too: only what is asked for is a contradiction.
     store_is_asked = context.get_parameter_source("store") is ParameterSource.COMMANDLINE
+    if store_is_asked and context.get_parameter_source("server") is ParameterSource.ENVIRONMENT:
+        servers = ()
     overrides = {"store": "", "queue": ""} if servers and not store_is_asked else {}
     if servers and store_is_asked:
         problems.append(
