@@ -16,7 +16,7 @@ from tickwheel.domain.outcome import OK, Outcome, OutcomeClass, ProgressNote, Re
 from tickwheel.domain.run import RunState, fencing_token
 from tickwheel.ports.executor import Progress, Report, Work
 from tickwheel.ports.queue import HINT, Topic, route_of
-from tickwheel.ports.store import FirstTimer, NewJob, Run
+from tickwheel.ports.store import Change, FirstTimer, JobView, LedgerWrite, NewJob, Run
 from tickwheel.ports.workers import WorkerNote
 from tickwheel.services.remote.store_source import StoreSource
 from tickwheel.services.remote.worker_loop import WorkerLoop
@@ -247,3 +247,21 @@ async def test_one_slot_serves_all_lanes_in_time() -> None:
                 worker.executor.finish(slot)
         await yard.clock.advance(100)
         assert await yard.states(low) == {RunState.SUCCEEDED}
+
+
+@pytest.mark.parametrize("slots", [1, 8])
+async def test_a_cancel_is_noticed_long_before_the_next_renewal(slots: int) -> None:
+    """With free slots, while it waits for work, and without."""
+
+    def cancelled(view: JobView, run: Run, now_ms: int) -> Change:
+        return Change(runs=(LedgerWrite(run.scheduled_ms, RunState.CANCELLED),))
+
+    async with at_work(slots=slots) as (yard, [worker]):
+        worker.behave = lambda work: None
+        [key] = await yard.offer()
+        await yard.clock.advance(2_500)
+        assert not worker.executor.cancelled
+        await yard.store.change_run("default", *key, cancelled)
+        await yard.clock.advance(1_500)
+        assert worker.executor.cancelled
+        assert await yard.states([key]) == {RunState.CANCELLED}

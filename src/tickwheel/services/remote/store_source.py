@@ -19,7 +19,7 @@ from tickwheel.domain.columns import COMPLETION, FLAG_LANE_MASK, RENEWAL, Comple
 from tickwheel.domain.job import Lane
 from tickwheel.domain.lanes import AGING_MS, SMALLEST_RESERVING
 from tickwheel.domain.outcome import Outcome, OutcomeClass, decide
-from tickwheel.domain.run import RunState
+from tickwheel.domain.run import IN_FLIGHT, RunState
 from tickwheel.ports.clock import Clock, Randomness
 from tickwheel.ports.events import EventSink
 from tickwheel.ports.queue import WEBHOOKS, Queue, Topic, handler_route
@@ -32,6 +32,9 @@ from tickwheel.services.completion import Completions
 from tickwheel.services.ownership.node_note import incarnation_of
 from tickwheel.services.remote.taking import Begun, Taken, Taking
 
+STOPPED_LOOK_MS: Final = 1_000
+"""How often the ledger is asked whether attempts that go on were cancelled; renewals come much more seldom."""
+STOPPED_LIMIT: Final = 1_000
 _BROKEN: Final = Outcome(outcome_class=OutcomeClass.PERMANENT, error="the job's definition can't be read")
 
 
@@ -65,6 +68,7 @@ class StoreSource:
         self._sessions = 0
         self._given: dict[Key, Begun] = {}
         self._unfinished: asyncio.Task[Given] | None = None  # a look at the queue that nobody waits for any more
+        self._looked_mono_ms = clock.monotonic_ms()
         self._got_mono_ms = [clock.monotonic_ms()] * len(Lane)
         self._completions = Completions(
             ledger=store,
@@ -102,9 +106,29 @@ class StoreSource:
                 return given
             open_lanes = [lane for lane in Lane if room.free(lane) > 0]
             topics = [topic for lane in open_lanes for topic in self._topics[lane]]
-            await self._taking.wait(topics, left_ms)
-        await self._clock.sleep_ms(max(0, until_ms - self._clock.monotonic_ms()))
+            await self._taking.wait(topics, min(left_ms, STOPPED_LOOK_MS))
+            if stopped := await self._stopped():
+                return Given((), stopped)
+        while (left_ms := until_ms - self._clock.monotonic_ms()) > 0:
+            await self._clock.sleep_ms(min(left_ms, STOPPED_LOOK_MS))
+            if stopped := await self._stopped():
+                return Given((), stopped)
         return Given(())
+
+    async def _stopped(self) -> Sequence[Key]:
+        """Which of the attempts that have gone on for a while were cancelled, or are somebody else's by now."""
+        mono_ms = self._clock.monotonic_ms()
+        if mono_ms - self._looked_mono_ms < STOPPED_LOOK_MS:
+            return ()
+        self._looked_mono_ms = mono_ms
+        begun = self._given.values()
+        keys = [_key(one) for one in begun if mono_ms - one.sent_mono_ms >= STOPPED_LOOK_MS][:STOPPED_LIMIT]
+        runs = await self._store.find_runs([key[:2] for key in keys]) if keys else ()
+        return [
+            key
+            for key, run in zip(keys, runs, strict=True)
+            if run is None or run.state not in IN_FLIGHT or run.fence != key[2]
+        ]
 
     async def left_over(self) -> Sequence[Assignment]:
         if self._unfinished is None:
@@ -247,3 +271,7 @@ def _assignment(begun: Begun) -> Assignment:
         job_name=definition.name,
         sent_mono_ms=begun.sent_mono_ms,
     )
+
+
+def _key(begun: Begun) -> Key:
+    return begun.job_id, begun.scheduled_ms, begun.fence
