@@ -297,3 +297,26 @@ async def test_an_edit_of_the_limits_counts_from_the_next_start_on(arena: Arena,
     await owner.win(new, waiting)
     assert not await is_free(arena, owner, Limit(1, key="another"))
     assert await astray(arena) == 0
+
+
+async def test_a_run_that_waited_and_starts_without_limits_waits_no_more(arena: Arena, owner: Owner) -> None:
+    bounded = Limit(1, key="k", max_waiting=1)
+    jobs = [limited(arena, bounded) for _ in range(3)]
+    await arena.insert(*jobs)
+    held, new = await owner.win(jobs[0]), jobs[1]
+    waits = await owner.claim(new)
+    assert waits.verdict is ClaimVerdict.BUFFERED
+
+    def lift(view: JobView, now_ms: int) -> Change:
+        spec = replace(view.job.spec, concurrency=())
+        return Change(job=replace(view.job, spec=spec, version=view.job.version + 1))
+
+    await arena.store.change_job(new.job.tenant_id, new.job.job_id, lift)
+    arena.clock.step_ms(waits.lease_ms - arena.now_ms)
+    [timer] = await arena.timers(new)
+    free = await owner.win(new, timer, limited=0)
+    assert await astray(arena) == 0
+    assert (await owner.claim(jobs[2])).verdict is ClaimVerdict.BUFFERED, "nobody waits any more"
+    await owner.complete(free, RunState.SUCCEEDED)
+    await owner.complete(held, RunState.SUCCEEDED)
+    assert await astray(arena) == 0

@@ -22,5 +22,6 @@ BEGIN
 END $$;
 
 CREATE TRIGGER run_frees_slots AFTER UPDATE OF state ON tickwheel.runs FOR EACH ROW
-  WHEN (OLD.limited AND NEW.state NOT IN (1, 2, 3) AND (OLD.state IN (1, 2, 3) OR NEW.state <> 0))
+  WHEN (OLD.limited AND (NEW.limited IS NULL  -- an edit took its limits away while it waited
+                         OR NEW.state NOT IN (1, 2, 3) AND (OLD.state IN (1, 2, 3) OR NEW.state <> 0)))
   EXECUTE FUNCTION tickwheel.free_limit_slots();

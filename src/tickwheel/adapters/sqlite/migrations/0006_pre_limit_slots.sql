@@ -13,7 +13,8 @@ CREATE TABLE limit_slots (
 CREATE INDEX limit_slots_of_run ON limit_slots (scheduled_ms, job_id);
 
 CREATE TRIGGER run_frees_slots AFTER UPDATE OF state ON runs
-  WHEN OLD.limited AND NEW.state NOT BETWEEN 1 AND 3 AND (OLD.state BETWEEN 1 AND 3 OR NEW.state > 0)
+  WHEN OLD.limited AND (NEW.limited IS NULL  -- an edit took its limits away while it waited
+                        OR NEW.state NOT BETWEEN 1 AND 3 AND (OLD.state BETWEEN 1 AND 3 OR NEW.state > 0))
 BEGIN
   DELETE FROM limit_slots WHERE scheduled_ms = NEW.scheduled_ms AND job_id = NEW.job_id;
 END;
