@@ -1,12 +1,13 @@
 """The pull protocol: taking, keeping and ending runs over HTTP."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
 import pytest
 
-from tickwheel.domain.outcome import RESULT_LIMIT_BYTES
+from tickwheel.domain.columns import Bools, Rows
+from tickwheel.domain.outcome import RESULT_LIMIT_BYTES, ProgressNote
 from tickwheel.domain.run import RunState
 
 from .pull_world import PullWorld, named
@@ -242,6 +243,24 @@ async def test_a_heartbeat_keeps_the_lease_and_shows_progress(world: PullWorld) 
     assert (shown.progress, shown.note) == (0.9, "page 9")
     assert [state.incarnation for state in await world.store.workers()] == [worker_id]
     assert (await world.report("complete", worker_id, named(run)))[0]["accepted"]
+
+
+async def test_a_heartbeat_that_names_a_run_twice_renews_it_once_and_shows_what_came_last(
+    world: PullWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    renew, renewed = world.store.renew, list[int]()
+
+    async def noted(batch: Rows, notes: Mapping[int, ProgressNote] | None = None) -> Bools:
+        renewed.append(len(batch))
+        return await renew(batch, notes)
+
+    monkeypatch.setattr(world.store, "renew", noted)
+    worker_id, run = await held(world)
+    other = named(run) | {"fencing_token": 1}
+    answers = await world.report("heartbeat", worker_id, named(run, progress=0.2), other, named(run, progress=0.7))
+    assert [answer["status"] for answer in answers] == ["held", "lost", "held"]
+    assert renewed == [2]
+    assert (await world.stored(run["run_id"])).progress == 0.7
 
 
 async def test_a_run_whose_lease_is_over_is_lost(world: PullWorld) -> None:

@@ -80,6 +80,10 @@ class Reports:
 
     async def beat(self, worker: str, beats: Sequence[RunBeat]) -> Sequence[Beaten]:
         """Keep the leases; in the order given. Raises `StoreUnavailable`."""
+        latest = {(one.key, one.fence): one for one in beats}
+        if len(latest) < len(beats):  # a store renews each once
+            answers = dict(zip(latest, await self.beat(worker, list(latest.values())), strict=True))
+            return [answers[one.key, one.fence] for one in beats]
         now_ms = self._clock.now_ms()
         lease_ms = now_ms + self._lease_length_ms
         rows = np.zeros(len(beats), dtype=RENEWAL)
