@@ -66,3 +66,14 @@ def fail(payload: Any) -> None:
     if payload == "exit":
         sys.exit(1)
     raise Cancel("no") if payload == "cancel" else Fail("never")
+
+
+@handlers.handler("split", run_in="process")
+def split(payload: bool) -> int:
+    """Both processes come back from it; or with True, this one ends and its copy goes on."""
+    copy = os.fork()
+    if payload:
+        if copy == 0:
+            time.sleep(60)
+        os._exit(4)
+    return os.getpid()

@@ -128,6 +128,21 @@ async def test_death_of_the_process_is_a_lost_worker_with_its_cause(
         assert (await desk.run("add_async", {"a": 1, "b": 1})).result == b"2"
 
 
+async def test_a_copy_that_a_handler_makes_of_its_process_says_nothing() -> None:
+    async with Desk() as desk:
+        for n in range(5):
+            first = await desk.run("split", False)
+            second = await desk.run("add_async", {"a": n, "b": n})
+            assert (first.outcome_class, second.result) == (OutcomeClass.SUCCESS, str(2 * n).encode())
+
+
+async def test_a_copy_that_a_handler_leaves_behind_does_not_hide_the_death_of_its_process() -> None:
+    async with Desk() as desk:
+        async with asyncio.timeout(20):
+            outcome = await desk.run("split", True)
+        assert outcome.error == "the handler's process ended with status 4 in the middle of it"
+
+
 async def test_kill_for_want_of_memory_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     async with Desk() as desk:
         counts = itertools.chain((4,), itertools.repeat(5))

@@ -50,8 +50,13 @@ class _Line:
         self._sending = threading.Lock()
         self._said: ProgressNote | None = None
         self._has_said = threading.Event()
+        os.register_at_fork(after_in_child=self._hang_up)
         for work in (self._read, self._tell):
             threading.Thread(target=work, name="tickwheel-parent", daemon=True).start()
+
+    def _hang_up(self) -> None:
+        """In a copy that a handler makes: it must say nothing, and not keep the parent from seeing the end."""
+        os.close(self._connection.detach())
 
     def next_call(self) -> bytes:
         return self._calls.get()
@@ -94,12 +99,15 @@ def serve(connection: socket.socket) -> NoReturn:
     """Make calls until the parent ends the line."""
     line = _Line(connection)
     handlers: dict[tuple[str, str], Registered] = {}
+    own = os.getpid()
     while True:
         call = decode_call(line.next_call())
         try:
             outcome, worn = _make(call, handlers, line), False
         except MemoryError as error:
             outcome, worn = failure(OutcomeClass.LOST, clip_text(f"out of memory ({told(error)})")), True
+        if os.getpid() != own:  # a copy that the handler made by a fork, and that came back from it
+            os._exit(0)
         line.end(Ended(outcome, worn))
         if worn:
             os._exit(0)
