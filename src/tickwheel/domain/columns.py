@@ -31,6 +31,8 @@ TIMER = np.dtype(
 FLAG_LANE_MASK = 0b0000_0011
 FLAG_RECURRING = 0b0000_0100
 FLAG_HANDLER = 0b0000_1000
+FLAG_KIND_MASK = 0b0000_1111
+"""What versions without buckets know of."""
 FLAG_BUCKET_SHIFT = 4
 FLAG_BUCKET_MASK = 0x7FF0
 """See `domain.tenants`. Bit 15 stays free: stores have signed columns of 16 bits."""

@@ -14,11 +14,12 @@ from typing import Final, NamedTuple
 import msgspec
 import numpy as np
 
-from tickwheel.domain.columns import CLAIM, FLAG_RECURRING, ClaimAction, Ints, OverlapCode, Rows
+from tickwheel.domain.columns import CLAIM, FLAG_KIND_MASK, FLAG_RECURRING, ClaimAction, Ints, OverlapCode, Rows
 from tickwheel.domain.job import JobState, Overlap, Spec, Target, decode_spec
 from tickwheel.domain.outcome import RetryPolicy
 from tickwheel.domain.run import SkipReason
 from tickwheel.domain.schedule import deadline_passed, next_occurrence, plan_occurrence
+from tickwheel.domain.tenants import bucket_flags
 from tickwheel.ports.events import EventSink, RunsUnserved, ScheduleFailing
 from tickwheel.ports.store import WorkDefinition
 
@@ -110,6 +111,9 @@ class Planner:
                     claims["limited"][number] = 1
                 if spec.cron:
                     claims["overlap"][number] = OVERLAP_CODE[spec.overlap]
+                    # Of the next timer, which an earlier version may have left out.
+                    kind = int(timers["flags"][number]) & FLAG_KIND_MASK
+                    claims["flags"][number] = kind | bucket_flags(work.tenant_id)
                 occurrence = bool(spec.cron) and gens[number] > 0
                 if occurrence or spec.deadline_ms is not None:
                     self._plan_one(claims, number, work, spec, scheduled[number], now_ms, occurrence)

@@ -226,6 +226,7 @@ def first_bindings(claimant: Claimant, batch: Rows) -> Bindings:
         "home": int4s(homes),
         "homes": int4s(np.unique(homes)),
         "next": int8s(np.where(recurring, batch["next_ms"], -1)),
+        "flags": int2s(batch["flags"]),
         **bounds("due", batch["due_ms"]),
     }
 

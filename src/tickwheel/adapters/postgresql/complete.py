@@ -42,6 +42,7 @@ from tickwheel.domain.id_columns import shards_of
 from tickwheel.domain.ledger_moves import LONG_MS, Completion
 from tickwheel.domain.outcome import OutcomeClass, ProgressNote
 from tickwheel.domain.run import RunState
+from tickwheel.domain.tenants import bucket_flags
 from tickwheel.ports.store import AttemptNote, Completed
 
 SQL: Final = load_statements("complete")
@@ -158,7 +159,9 @@ def _complete_carefully(
     session: Session, batch: Rows, notes: Mapping[int, AttemptNote], pin_ms: int | None
 ) -> Completed:
     ends = [Completion(*values) for values in batch.tolist()]
-    words = {n: Words(note.error, note.excerpt, note.result, note.dropped, note.buries) for n, note in notes.items()}
+    words = {
+        n: Words(note.error, note.excerpt, note.result, note.dropped, note.buries) for n, note in notes.items()
+    }
     wanted: dict[str, list[int]] = {}
 
     def decide() -> Completed:
@@ -180,7 +183,10 @@ def _observe(session: Session, ends: Sequence[Completion]) -> dict[tuple[bytes, 
     keys = list(dict.fromkeys((end.job_id, end.scheduled_ms) for end in ends))
     homes = [home_of(job_id) for job_id, _ in keys]
     bindings = {**run_keys(keys), "homes": int4s(homes), "home_set": int4s(sorted(set(homes)))}
-    return {keys[row[0] - 1]: Row(*row[1:]) for row in session.rows(SQL["lock_runs"], bindings)}
+    return {
+        keys[number - 1]: Row._make((*seen, flags | bucket_flags(tenant_id), tenant_id))
+        for number, *seen, flags, tenant_id in session.rows(SQL["lock_runs"], bindings)
+    }
 
 
 def _write(session: Session, writes: CompletionWrites, follow_ups: Rows, pin_ms: int | None) -> None:

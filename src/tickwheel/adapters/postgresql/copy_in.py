@@ -20,6 +20,7 @@ from typing import Any, Final
 import numpy as np
 
 from tickwheel.adapters.postgresql.session import Session
+from tickwheel.domain.columns import FLAG_KIND_MASK
 from tickwheel.domain.job import Job, Spec, encode_spec
 from tickwheel.ports.alike import alike_stretches
 from tickwheel.ports.store import NewJob
@@ -88,7 +89,8 @@ def copy_jobs(session: Session, jobs: Sequence[NewJob], pin_ms: int | None) -> N
         [(now_ms,)] = session.rows(_CLOCK, (pin_ms,))
         columns["first_due_ms"] = columns["due_ms"] = np.maximum(columns["due_ms"], now_ms)
         columns["armed_ms"] = np.full(len(jobs), now_ms)
-        session.copy_in(_COPY_JOBS, _job_rows(jobs, columns, alike=alike))
+        kinds = {"flags": np.bitwise_and(columns["flags"], FLAG_KIND_MASK)}
+        session.copy_in(_COPY_JOBS, _job_rows(jobs, columns | kinds, alike=alike))
         timers = _rows(_TIMER_NUMBERS, _TIMER_ROW, columns, field_count=len(_TIMER_NUMBERS))
         session.copy_in(_COPY_TIMERS, b"".join((_HEAD, timers.tobytes(), _TAIL)))
 

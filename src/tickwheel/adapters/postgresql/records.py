@@ -7,6 +7,7 @@ from uuid import UUID
 from tickwheel.adapters.postgresql.arrays import int2s, int4s, int8s, uuids_of
 from tickwheel.adapters.postgresql.session import Params
 from tickwheel.adapters.postgresql.statements import load_statements
+from tickwheel.domain.columns import FLAG_KIND_MASK
 from tickwheel.domain.ids import shard_of
 from tickwheel.domain.job import Job, JobState, Lane, ScheduleType, decode_spec, encode_spec
 from tickwheel.ports import run_views
@@ -101,7 +102,7 @@ def job_bindings(job: Job) -> dict[str, Any]:
         "name": job.name,
         "schedule_type": job.schedule_type.value,
         "lane": int(job.lane),
-        "flags": job.timer_flags,
+        "flags": job.timer_flags & FLAG_KIND_MASK,  # versions without buckets have one byte for them
         "state": int(job.state),
         "version": job.version,
         "created_ms": job.created_ms,

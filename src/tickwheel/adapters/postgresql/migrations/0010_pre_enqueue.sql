@@ -42,7 +42,7 @@ BEGIN
     INSERT INTO tickwheel.jobs (job_id, home, lane, flags, state, version, created_ms, updated_ms, effective_ms,
                                 scheduled_ms, first_due_ms, first_instant_ms, first_gen, named, tenant_id, name,
                                 schedule_type, idempotency_key, tags, spec, payload)
-    VALUES (x.job_id, ('x' || substr(hex, 17, 4))::bit(16)::int4, x.lane, x.flags, 0, 1, x.created_ms, 0, x.created_ms,
+    VALUES (x.job_id, ('x' || substr(hex, 17, 4))::bit(16)::int4, x.lane, x.flags & 15, 0, 1, x.created_ms, 0, x.created_ms,
             x.scheduled_ms,
             CASE WHEN x.flags & 4 = 0 THEN greatest(x.due_ms, now_ms) END,
             CASE WHEN x.flags & 4 = 0 THEN x.instant_ms END,

@@ -54,8 +54,9 @@ WITH me AS MATERIALIZED (
     FROM (SELECT pg_current_xact_id() AS xid OFFSET 0) AS drawn WHERE xid IS NOT NULL
 ), x AS MATERIALIZED (
   SELECT * FROM unnest(%(shard)s::int2[], %(scheduled)s::int8[], %(id)s::uuid[], %(home)s::int4[], %(due)s::int8[],
-                       %(gen)s::int4[], %(fence)s::int8[], %(last)s::int2[], %(next)s::int8[])
-       WITH ORDINALITY AS x (shard, scheduled_ms, job_id, home, due_ms, gen, fence, last, next_ms, n)
+                       %(gen)s::int4[], %(fence)s::int8[], %(last)s::int2[], %(next)s::int8[],
+                       %(flags)s::int2[])
+       WITH ORDINALITY AS x (shard, scheduled_ms, job_id, home, due_ms, gen, fence, last, next_ms, timer_flags, n)
 ), ok AS MATERIALIZED (
   SELECT x.*, me.number, clock.now_ms, j.lane, j.flags,
          CASE WHEN j.flags & 4 = 0 THEN j.updated_ms ELSE (
@@ -82,7 +83,7 @@ WITH me AS MATERIALIZED (
   RETURNING scheduled_ms, job_id, fence
 ), nxt AS (
   INSERT INTO tickwheel.timers (due_ms, job_id, scheduled_ms, armed_ms, gen, shard, flags)
-  SELECT greatest(ok.next_ms, ok.now_ms), ok.job_id, ok.next_ms, ok.now_ms, ok.gen, ok.shard, ok.flags
+  SELECT greatest(ok.next_ms, ok.now_ms), ok.job_id, ok.next_ms, ok.now_ms, ok.gen, ok.shard, ok.timer_flags
     FROM ok
    WHERE ok.flags & 4 <> 0 AND ok.next_ms >= 0
      AND ((ok.job_id, ok.scheduled_ms, ok.fence) IN (SELECT job_id, scheduled_ms, fence FROM won)) IS TRUE

@@ -3,7 +3,8 @@
 --
 -- `clock` is read after the transaction drew its xid, and the due times are moved up to it in the very statement
 -- that inserts them (A2). `k` waits for another transaction that is inserting the same key (and is sorted, so that
--- two batches do not wait for each other); a job whose key it did not get is not written.
+-- two batches do not wait for each other); a job whose key it did not get is not written. Flags of jobs have no bucket
+-- of the tenant (bits 4 to 14): versions that know of none have one byte for them.
 WITH clock AS MATERIALIZED (
   SELECT coalesce(%(pin)s::int8, tickwheel.clock_ms()) AS now_ms
     FROM (SELECT pg_current_xact_id() AS xid OFFSET 0) AS drawn WHERE xid IS NOT NULL
@@ -27,7 +28,7 @@ WITH clock AS MATERIALIZED (
   INSERT INTO tickwheel.jobs (job_id, home, lane, flags, state, version, created_ms, updated_ms, effective_ms,
                               scheduled_ms, first_due_ms, first_instant_ms, first_gen, named, tenant_id, name,
                               schedule_type, idempotency_key, tags, spec, payload)
-  SELECT x.job_id, home, lane, flags, state, version, created_ms, updated_ms, effective_ms, nullif(scheduled_ms, -1),
+  SELECT x.job_id, home, lane, flags & 15, state, version, created_ms, updated_ms, effective_ms, nullif(scheduled_ms, -1),
          CASE WHEN flags & 4 = 0 AND due_ms >= 0 THEN greatest(due_ms, clock.now_ms) END,
          CASE WHEN flags & 4 = 0 THEN coalesce(nullif(instant_ms, -1), nullif(scheduled_ms, -1)) END,
          CASE WHEN flags & 4 = 0 AND due_ms >= 0 THEN gen END,
