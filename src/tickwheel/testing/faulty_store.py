@@ -35,6 +35,7 @@ from tickwheel.ports.store import (
     Store,
     WorkDefinition,
 )
+from tickwheel.ports.workers import WorkerNote, WorkerState
 from tickwheel.testing.seeded_randomness import SeededRandomness
 
 T = TypeVar("T")
@@ -110,6 +111,20 @@ class FaultyStore:
 
     async def claim(self, batch: Rows, now_ms: int, lease_ms: int, *, queued: bool = False) -> Rows:
         return await self._call("claim", lambda: self._inner.claim(batch, now_ms, lease_ms, queued=queued))
+
+    async def enlist_worker(self, incarnation: str, note: WorkerNote) -> None:
+        await self._call("enlist_worker", lambda: self._inner.enlist_worker(incarnation, note))
+
+    async def renew_worker(self, incarnation: str, note: WorkerNote) -> bool:
+        return await self._call("renew_worker", lambda: self._inner.renew_worker(incarnation, note))
+
+    async def end_worker(self, incarnation: str, *, unseen_since_ms: int | None = None) -> bool:
+        return await self._call(
+            "end_worker", lambda: self._inner.end_worker(incarnation, unseen_since_ms=unseen_since_ms)
+        )
+
+    async def workers(self) -> Sequence[WorkerState]:
+        return await self._call("workers", self._inner.workers)
 
     async def begin(self, hints: Rows, worker: str, lease_ms: int) -> Rows:
         return await self._call("begin", lambda: self._inner.begin(hints, worker, lease_ms))

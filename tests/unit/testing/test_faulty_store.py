@@ -69,8 +69,8 @@ class Recorder:
     """Answers every verb with its name and what it was given."""
 
     def __getattr__(self, verb: str) -> Callable[..., Awaitable[object]]:
-        async def answer(*arguments: object) -> object:
-            return verb, arguments
+        async def answer(*arguments: object, **options: object) -> object:
+            return verb, arguments, options
 
         return answer
 
@@ -82,12 +82,14 @@ VERBS = sorted(
 
 @pytest.mark.parametrize("verb", VERBS)
 async def test_every_verb_of_the_port_is_passed_on_and_can_fail(verb: str) -> None:
-    arguments = tuple(f"argument {n}" for n in range(len(inspect.signature(getattr(Store, verb)).parameters) - 1))
+    named = list(inspect.signature(getattr(Store, verb)).parameters.values())[1:]
+    arguments = tuple(f"argument {p.name}" for p in named if p.kind is not p.KEYWORD_ONLY)
+    options = {p.name: f"option {p.name}" for p in named if p.kind is p.KEYWORD_ONLY}
     inner: Store = Recorder()  # type: ignore[assignment]  # has every method
     calm = FaultyStore(inner, FaultPlan(seed=1, refuse_rate=0.0, lose_answer_rate=0.0))
-    answer = await getattr(calm, verb)(*arguments)
-    assert answer == (None if verb == "check" else (verb, arguments))
+    answer = await getattr(calm, verb)(*arguments, **options)
+    assert answer == (None if verb in ("check", "enlist_worker") else (verb, arguments, options))
     for rates, error in (((1.0, 0.0), StoreUnavailable), ((0.0, 1.0), OutcomeUnknown)):
         store = FaultyStore(inner, FaultPlan(1, *rates))
         with pytest.raises(error, match=verb):
-            await getattr(store, verb)(*arguments)
+            await getattr(store, verb)(*arguments, **options)
