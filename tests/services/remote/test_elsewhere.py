@@ -5,7 +5,7 @@ import pytest
 from msgspec.structs import replace
 
 from tickwheel.adapters.memory.queue import MemoryQueue
-from tickwheel.domain.columns import COMPLETION, CompletionCause
+from tickwheel.domain.columns import COMPLETION, CompletionCause, Rows
 from tickwheel.domain.job import Lane, Target, TargetType
 from tickwheel.domain.outcome import OutcomeClass
 from tickwheel.domain.rate import RateLimit
@@ -111,6 +111,28 @@ async def test_backlog_waits_unclaimed_until_workers_have_room() -> None:
             done += await remote.succeed(begun)
         await world.clock.advance(20)
     assert done == 50
+    await world.crash(scheduler)
+
+
+class FullQueue(MemoryQueue):
+    """Tells what it holds, and takes nothing more in: a Redis whose memory is used up."""
+
+    async def publish(self, topic: Topic, hints: Rows) -> None:
+        raise ConnectionError("Redis refuses: OOM command not allowed")
+
+
+async def test_what_the_queue_does_not_take_in_takes_up_room() -> None:
+    """I12: what is claimed and not in the queue yet counts, else the whole backlog would be claimed."""
+    world = remote_world()
+    world.queue = FullQueue(world.clock, 30_000)
+    await Remote(world, slots=4).enlist()
+    scheduler = await world.start()
+    await world.clock.advance(1_500)
+    jobs = [world.job(handler="far") for _ in range(50)]
+    await world.add(scheduler, *jobs)
+    await world.clock.advance(2_000)
+    keys = [(new.job.job_id, new.timer.scheduled_ms) for new in jobs if new.timer is not None]
+    assert sum(run is not None for run in await world.store.find_runs(keys)) == 4
     await world.crash(scheduler)
 
 

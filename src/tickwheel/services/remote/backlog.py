@@ -41,8 +41,10 @@ class Backlog:
         routes: Routes,
         clock: Clock,
         rate_of: Callable[[str], Gcra | None] = lambda route: None,
+        unsent: Callable[[Topic], int] = lambda topic: 0,
     ) -> None:
-        """`rate_of` gives the account of a route's rate, if it has one."""
+        """`rate_of` gives the account of a route's rate, if it has one; `unsent` counts hints on their way there."""
+        self._unsent = unsent
         self._queue, self._routes, self._clock, self._rate_of = queue, routes, clock, rate_of
         self._rings: dict[str, ReadyRing] = {}
         self._depths: dict[Topic, int] = {}  # in the queue, by the latest look and what was published since
@@ -125,7 +127,8 @@ class Backlog:
         ring = self._rings.get(topic.route)
         lanes = 1 if ring is None else sum(ring.count(_kind(topic.route), lane) > 0 for lane in range(LANE_COUNT))
         share = max(1, slots // max(1, lanes))
-        room = max(0, share - self._depths.get(topic, 0) - self._claiming.get(topic, 0))
+        ahead = self._depths.get(topic, 0) + self._claiming.get(topic, 0) + self._unsent(topic)
+        room = max(0, share - ahead)
         rate = self._rate_of(topic.route) if room else None
         return room if rate is None else min(room, rate.available(self._clock.monotonic_ms()))
 

@@ -56,8 +56,10 @@ class Elsewhere:
         self._local, self._on_room, self._on_fresh = frozenset(local_routes), on_room, on_fresh
         self.on_dead = on_dead
         self.routes = Routes(clock)
-        self.backlog = Backlog(queue=queue, routes=self.routes, clock=clock, rate_of=rate_of)
         self.outbox = Outbox(queue=queue, store=store, routes=self.routes, completions=completions, clock=clock)
+        self.backlog = Backlog(
+            queue=queue, routes=self.routes, clock=clock, rate_of=rate_of, unsent=self.outbox.unsent
+        )
         self.watch = WorkerWatch(
             store=store,
             routes=self.routes,

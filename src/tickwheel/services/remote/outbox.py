@@ -6,7 +6,8 @@ the ledger shows that it has begun or is over; what shows no start after `REPUBL
 the same token (F2: only what is queued, without a worker; duplicates meet at the begin). From the begin on a row
 in `leases` leads to the run, whoever dies, so nothing more has to be remembered of it.
 
-Publishing never holds up claims: a queue that hangs, or is away, gets its hints later.
+Publishing never holds up claims: a queue that hangs, or is away, gets its hints later. What it has not taken in
+yet takes up room of its topic, else for a queue that tells its depth and takes nothing in all would be claimed.
 
 An owner that takes a shard over meets what was queued by the claims of the timers, and adopts it. Where no worker
 is left that could begin it, it is handed back, without using an attempt up, and waits unclaimed like all the rest.
@@ -35,6 +36,8 @@ from tickwheel.services.remote.routes import Routes
 REPUBLISH_MS: Final = 5_000
 CHECK_MS: Final = 500
 IDLE_MS: Final = 60_000
+REFUSED_MS: Final = 500
+"""Before the next try at a queue that did not take something in."""
 READ_TOGETHER: Final = 1_000
 UNBEGUN: Final = AttemptNote(error="not started: no worker is left that could do it", excerpt=None)
 
@@ -64,6 +67,10 @@ class Outbox:
 
     def __len__(self) -> int:
         return sum(map(len, self._chunks))
+
+    def unsent(self, topic: Topic) -> int:
+        """Hints of this topic that the queue has not taken in yet."""
+        return sum(map(len, self._unsent.get(topic, ())))
 
     def rows(self) -> Rows:
         """As TIMER rows: their timers are not resolved yet."""
@@ -143,7 +150,11 @@ class Outbox:
         left["look_mono_ms"] = self._clock.monotonic_ms() + REPUBLISH_MS
         lanes = (left["flags"] & FLAG_LANE_MASK).tolist()
         routes = [route_of(spec.target) for spec in specs if spec is not None and self._is_served(spec)]
-        self._send([Topic(Lane(lane), route) for lane, route in zip(lanes, routes, strict=True)], left)
+        topics = [Topic(Lane(lane), route) for lane, route in zip(lanes, routes, strict=True)]
+        again = [number for number, topic in enumerate(topics) if topic not in self._unsent]
+        others = [number for number, topic in enumerate(topics) if topic in self._unsent]
+        left["look_mono_ms"][others] += CHECK_MS - REPUBLISH_MS  # most of them are on their way still
+        self._send([topics[number] for number in again], left[again])
         return left
 
     def _is_served(self, spec: Spec) -> bool:
@@ -173,12 +184,23 @@ class Outbox:
     async def send(self) -> None:
         """Publish for ever what is to be published."""
         while True:
-            await self._alarm.sleep_ms(IDLE_MS)
-            unsent, self._unsent = self._unsent, {}
-            for topic in sorted(unsent):
-                with suppress(ConnectionError):  # the looks publish it again
-                    if self._queue is not None:
-                        await self._queue.publish(topic, np.concatenate(unsent[topic]))
+            await self._alarm.sleep_ms(REFUSED_MS if self._unsent else IDLE_MS)
+            for topic in sorted(self._unsent):
+                with suppress(ConnectionError):  # it stays, and is sent again
+                    await self._publish(topic, self._unsent[topic].copy())
+
+    async def _publish(self, topic: Topic, parts: Sequence[Rows]) -> None:
+        try:
+            if self._queue is not None:
+                await self._queue.publish(topic, np.concatenate(parts))
+        except ConnectionError:
+            raise
+        except Exception:  # repeating this would not cure it; the looks publish it again
+            self._unsent.pop(topic)
+            raise
+        del self._unsent[topic][: len(parts)]  # what came meanwhile is next
+        if not self._unsent[topic]:
+            del self._unsent[topic]
 
     async def _hand_back(self, rows: Rows, runs: Sequence[Run | None]) -> None:
         by_key = {(run.job_id, run.scheduled_ms): run for run in runs if run is not None}
