@@ -39,6 +39,15 @@ async def test_a_run_is_executed_and_its_result_kept() -> None:
         assert (json.loads(call.work.payload), call.work.run_id) == ({"to": "ada"}, run_id)
 
 
+async def test_a_run_whose_result_the_worker_did_not_keep_says_why() -> None:
+    async with pullers() as (world, [worker]):
+        worker.behave = lambda work: Outcome(outcome_class=OutcomeClass.SUCCESS, result_dropped="it is no JSON")
+        run_id = await world.create()
+        await world.clock.advance(1_000)
+        run = await world.stored(run_id)
+        assert (run.state, run.result, run.result_dropped) == (RunState.SUCCEEDED, None, "it is no JSON")
+
+
 @pytest.mark.parametrize(
     ("outcome", "state"),
     [

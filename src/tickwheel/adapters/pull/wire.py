@@ -138,6 +138,8 @@ def end_body(ended: Ended) -> dict[str, Any]:
     if outcome.outcome_class is OutcomeClass.SUCCESS:
         if outcome.result is not None:
             body["result"] = msgspec.Raw(outcome.result)
+        if outcome.result_dropped is not None:
+            body["result_dropped"] = outcome.result_dropped
         return body
     if outcome.error is not None:
         body["error"] = outcome.error

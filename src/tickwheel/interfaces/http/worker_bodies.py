@@ -150,11 +150,12 @@ class HeartbeatAnswer(msgspec.Struct):
 
 
 class CompletedRun(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """A success. `result` is kept with the run up to 64 KiB."""
+    """A success. `result` is kept with the run up to 64 KiB; `result_dropped`: why it is not sent."""
 
     run_id: _RunId
     fencing_token: _Token
     result: msgspec.Raw = msgspec.field(default_factory=lambda: msgspec.Raw(b""))
+    result_dropped: Annotated[str, Meta(max_length=ERROR_CHARS)] | None = None
     http_status: _Status | None = None
 
 

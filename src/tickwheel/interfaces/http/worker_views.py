@@ -131,14 +131,16 @@ def beat_answer(body: BeatBody, beaten: Beaten) -> BeatAnswer:
 
 def success_of(body: CompletedRun) -> RunEnd:
     """A success, with its result if it is not too large."""
-    outcome, result = OK, bytes(body.result)
-    if result or body.http_status is not None:
+    outcome, result, dropped = OK, bytes(body.result), body.result_dropped
+    if result or dropped or body.http_status is not None:
         fits = len(result) <= RESULT_LIMIT_BYTES
         outcome = Outcome(
             outcome_class=OutcomeClass.SUCCESS,
             http_status=body.http_status or 0,
             result=result if result and fits else None,
-            result_dropped=None if fits else f"{len(result)} bytes; at most {RESULT_LIMIT_BYTES} are kept",
+            result_dropped=(dropped and clip_text(dropped))
+            if fits
+            else f"{len(result)} bytes; at most {RESULT_LIMIT_BYTES} are kept",
         )
     return RunEnd(key_of(body.run_id), body.fencing_token, outcome)
 
