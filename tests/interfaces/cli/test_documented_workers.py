@@ -92,6 +92,28 @@ def test_the_worker_in_shell(server: ServerProcess, client: Client, tmp_path: Pa
         leaves(server, process)
 
 
+@pytest.mark.skipif(not (shutil.which("curl") and shutil.which("python3")), reason="the worker needs them")
+def test_the_worker_in_shell_reports_what_is_no_text(
+    server: ServerProcess, client: Client, tmp_path: Path
+) -> None:
+    (tmp_path / "worker.sh").write_text(code("sh"))
+    with worker(server, tmp_path, "sh", "worker.sh", "report", "printf", "a\\377b"):
+        job = client.schedule(handler="report", payload={})
+        run = client.wait_for(job.job_id, timeout_seconds=PATIENCE_S)
+        assert (run.status, client.get_run(run.run_id).result) == ("SUCCEEDED", "a\N{REPLACEMENT CHARACTER}b")
+
+
+@pytest.mark.skipif(shutil.which("node") is None, reason="there is no Node here")
+def test_the_worker_in_node_ends_runs_whose_report_is_refused(
+    server: ServerProcess, client: Client, tmp_path: Path
+) -> None:
+    halved = code("js").replace("{ run: run.run_id, pages }", '"\\ud800"')
+    assert '"\\ud800"' in halved
+    (tmp_path / "worker.mjs").write_text(halved)
+    with worker(server, tmp_path, "node", "worker.mjs"):
+        assert ended(client, {"pages": 1}) == ("FAILED", "the report was refused with 400")
+
+
 @pytest.mark.skipif(shutil.which("node") is None, reason="there is no Node here")
 def test_the_worker_in_node(server: ServerProcess, client: Client, tmp_path: Path) -> None:
     (tmp_path / "worker.mjs").write_text(code("js"))
