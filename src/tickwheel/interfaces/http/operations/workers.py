@@ -132,7 +132,8 @@ WORKER_OPERATIONS: Final = (
         summary="Report runs that succeeded",
         description="Up to 1,000. `result` is any JSON; up to 64 KiB of it are kept with the run, a longer one is "
         "dropped whole (the run says so; a worker that does not send it says why in `result_dropped`). Each run "
-        "is answered by itself. To send the same report again after a lost answer is harmless: it is accepted again.",
+        "is answered by itself. To send the same report again after a lost answer is harmless: it is accepted "
+        "again.",
         body=Body("CompleteRequest", {"worker_id": _WORKER_ID, "runs": [{**_NAMED, "result": {"pages": 12}}]}),
         replies=(
             Reply(
