@@ -43,7 +43,7 @@ class Backlog:
         rate_of: Callable[[str], Gcra | None] = lambda route: None,
         unsent: Callable[[Topic], int] = lambda topic: 0,
     ) -> None:
-        """`rate_of` gives the account of a route's rate, if it has one; `unsent` counts hints on their way there."""
+        """`rate_of` gives the account of a route's rate, if any; `unsent` counts hints yet to be published."""
         self._unsent = unsent
         self._queue, self._routes, self._clock, self._rate_of = queue, routes, clock, rate_of
         self._rings: dict[str, ReadyRing] = {}
