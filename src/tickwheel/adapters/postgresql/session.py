@@ -75,6 +75,8 @@ COMPLETIONS: Final = SessionKind("completions", (*WRITER_SETTINGS, *BY_INDEX))
 FEED: Final = SessionKind("feed", (*WRITER_SETTINGS, b"SET enable_seqscan = off"))
 LOADS: Final = SessionKind("loads", (*WRITER_SETTINGS, *BY_INDEX))
 OWNERSHIP: Final = SessionKind("ownership", WRITER_SETTINGS)
+SESSIONS: Final = SessionKind("sessions", WRITER_SETTINGS)
+"""Of workers: a thousand that come at once must not keep the node from saying that it lives."""
 WRITER: Final = SessionKind("writer", WRITER_SETTINGS)
 READER: Final = SessionKind("reader", (b"SET jit = off",))
 POOLED_READER: Final = SessionKind("reader", (), prepares=False)

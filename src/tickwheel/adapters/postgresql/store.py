@@ -52,6 +52,7 @@ from tickwheel.adapters.postgresql.session import (
     OWNERSHIP,
     POOLED_READER,
     READER,
+    SESSIONS,
     WRITER,
     Session,
     connect,
@@ -147,6 +148,7 @@ class PostgresqlStore:
         self._loads = Lines(url, LOADS)
         self._lookups = Lines(url, LOADS)
         self._ownership = Lines(url, OWNERSHIP)
+        self._sessions = Lines(url, SESSIONS)
         self._gathering = Lines(url, WRITER)
         self._writers = Lines(url, WRITER, WRITERS)
         self._readers = Lines(reader_url or url, READER if reader_url is None else POOLED_READER, READERS)
@@ -237,22 +239,22 @@ class PostgresqlStore:
         )
 
     async def enlist_worker(self, incarnation: str, note: WorkerNote) -> None:
-        await self._ownership.submit(
+        await self._sessions.submit(
             lambda session: sessions.enlist(session, incarnation, note, self._pin_ms()), writes=True
         )
 
     async def renew_worker(self, incarnation: str, note: WorkerNote) -> bool:
-        return await self._ownership.submit(
+        return await self._sessions.submit(
             lambda session: sessions.renew(session, incarnation, note, self._pin_ms()), writes=True
         )
 
     async def end_worker(self, incarnation: str, *, unseen_since_ms: int | None = None) -> bool:
-        return await self._ownership.submit(
+        return await self._sessions.submit(
             lambda session: sessions.end(session, incarnation, unseen_since_ms), writes=True
         )
 
     async def workers(self) -> Sequence[WorkerState]:
-        return await self._ownership.submit(sessions.states)
+        return await self._sessions.submit(sessions.states)
 
     async def complete(self, batch: Rows, notes: Mapping[int, AttemptNote]) -> Completed:
         return await self._completions.submit(
@@ -379,6 +381,7 @@ class PostgresqlStore:
             self._loads,
             self._lookups,
             self._ownership,
+            self._sessions,
             self._gathering,
             self._writers,
             self._readers,
