@@ -315,3 +315,27 @@ async def test_a_job_that_was_edited_to_another_handler_is_done_by_that_one() ->
     await world.clock.advance(1_000)
     assert [call.work.job_id for call in world.calls] == [new.job.job_id]
     await world.crash(scheduler)
+
+
+async def test_a_run_whose_hand_back_could_not_be_written_is_looked_after_all_the_same(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = remote_world()
+    remote = await Remote(world).enlist()
+    scheduler = await world.start()
+    await world.clock.advance(1_500)
+    new = world.job(handler="far")
+    await world.add(scheduler, new)
+    await world.clock.advance(100)
+    await world.store.end_worker(remote.name)
+    with monkeypatch.context() as faulty:
+
+        async def complete(rows: Rows, notes: object) -> None:
+            raise ValueError("a fault of the store's code")
+
+        faulty.setattr(world.store, "complete", complete)
+        await world.clock.advance(KEPT_MS + 2 * REPUBLISH_MS)
+        assert (await run_of(world, new)).state is RunState.CLAIMED
+    await world.clock.advance(2 * REPUBLISH_MS)
+    assert (await run_of(world, new)).state is RunState.SCHEDULED
+    await world.crash(scheduler)

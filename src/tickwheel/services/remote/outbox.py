@@ -142,23 +142,26 @@ class Outbox:
         left = rows[waiting].copy()
         if not len(left):
             return left
-        specs = await self._read_specs(left)
-        served = np.array([spec is not None and self._is_served(spec) for spec in specs], dtype=np.bool_)
-        if not served.all():
-            await self._hand_back(left[~served], [run for run, waits in zip(runs, waiting, strict=True) if waits])
+        found = [self._route_of(spec) for spec in await self._read_specs(left)]
+        served = np.array([route is not None for route in found], dtype=np.bool_)
+        returned = left[~served]  # looked at once more: until it is seen to have left, nothing else leads to it
+        if len(returned):
+            await self._hand_back(returned, [run for run, waits in zip(runs, waiting, strict=True) if waits])
         left = left[served]
         left["look_mono_ms"] = self._clock.monotonic_ms() + REPUBLISH_MS
         lanes = (left["flags"] & FLAG_LANE_MASK).tolist()
-        routes = [route_of(spec.target) for spec in specs if spec is not None and self._is_served(spec)]
+        routes = [route for route in found if route is not None]
         topics = [Topic(Lane(lane), route) for lane, route in zip(lanes, routes, strict=True)]
         again = [number for number, topic in enumerate(topics) if topic not in self._unsent]
         others = [number for number, topic in enumerate(topics) if topic in self._unsent]
         left["look_mono_ms"][others] += CHECK_MS - REPUBLISH_MS  # most of them are on their way still
         self._send([topics[number] for number in again], left[again])
-        return left
+        return np.concatenate((left, returned))
 
-    def _is_served(self, spec: Spec) -> bool:
-        return self._queue is not None and self._routes.known(route_of(spec.target))
+    def _route_of(self, spec: Spec | None) -> str | None:
+        """None: nobody serves it."""
+        route = None if spec is None or self._queue is None else route_of(spec.target)
+        return route if route is not None and self._routes.known(route) else None
 
     async def _read_specs(self, rows: Rows) -> list[Spec | None]:
         works = await self._store.load_work(rows["job_id"].tolist())
