@@ -129,3 +129,32 @@ def test_what_is_no_address_of_a_server_is_refused(url: str) -> None:
 
 def test_a_wrong_token_is_an_error_of_its_own() -> None:
     assert Unauthorized("x").code == "unauthorized"
+
+
+@pytest.mark.parametrize(
+    ("answer", "shown"),
+    [
+        (b'{"detail":"The token is not known.","errors":[]}', "answered 401: The token is not known."),
+        (
+            b'{"detail":"Bad.","errors":[{"field":"x"}]}',
+            'answered 401: {"detail":"Bad.","errors":[{"field":"x"}]}',
+        ),
+        (b"<h1>No</h1>", "answered 401: <h1>No</h1>"),
+    ],
+)
+async def test_a_refusal_is_told_in_the_words_of_the_server(answer: bytes, shown: str) -> None:
+    async def refuse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"{}")
+        writer.write(b"HTTP/1.1 401 No\r\nContent-Length: %d\r\n\r\n%b" % (len(answer), answer))
+        await writer.drain()
+        writer.close()
+
+    server = await asyncio.start_server(refuse, "127.0.0.1", 0)
+    calls = HttpCalls([f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"], token=None)
+    try:
+        with pytest.raises(Unauthorized) as refused:
+            await calls.post("/v1/workers/poll", {}, dict)
+    finally:
+        await calls.aclose()
+        server.close()
+    assert str(refused.value).endswith(shown)

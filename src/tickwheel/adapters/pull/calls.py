@@ -30,6 +30,11 @@ _ELSEWHERE: Final = frozenset({429, 500, 502, 503, 504})
 _SHOWN_BYTES: Final = 200
 
 
+class _Problem(msgspec.Struct):
+    detail: str
+    errors: list[msgspec.Raw] = []
+
+
 class Unauthorized(TickwheelError):
     """The server wants a token, or another one."""
 
@@ -89,7 +94,7 @@ class HttpCalls:
                 continue
             if 200 <= status < 300:
                 return _decoded(received, answer, url)
-            said = received[:_SHOWN_BYTES].decode(errors="replace").strip()
+            said = _said(received)
             if status not in _ELSEWHERE:
                 kind = Unauthorized if status in (401, 403) else Refused
                 raise kind(f"{url} answered {status}: {said}")
@@ -174,6 +179,17 @@ def _checked(url: str) -> str:
             [FieldProblem("server", f"{url!r} may hold a path, but no query, fragment or user name")]
         )
     return url.rstrip("/")
+
+
+def _said(received: bytes) -> str:
+    """What a server answered, for people: a problem that names no fields is told by its detail."""
+    try:
+        problem = msgspec.json.decode(received, type=_Problem)
+    except msgspec.DecodeError:
+        problem = None
+    if problem is not None and problem.detail and not problem.errors:
+        return problem.detail
+    return received[:_SHOWN_BYTES].decode(errors="replace").strip()
 
 
 def _decoded(body: bytes, answer: type[T], url: str) -> T:
