@@ -62,7 +62,7 @@ def served(folder: Path) -> Iterator[ServerProcess]:
         (["--server", "http://127.0.0.1:1"], "--app: is missing: name the module with your handlers"),
         (
             ["--server", "http://a", "--store", "postgresql://h/d", "--app", "app"],
-            "--store: goes not with --server",
+            "--store: doesn't go with --server",
         ),
         (
             ["--store", "sqlite:data", "--webhooks"],
@@ -95,7 +95,7 @@ def test_a_store_in_the_environment_is_no_contradiction(call: Callable[..., Resu
 def test_a_server_in_the_environment_is_none_when_a_store_is_asked_for(call: Callable[..., Result]) -> None:
     arguments = ("worker", "--store", "sqlite:data", "--webhooks")
     result = call(*arguments, TICKWHEEL_SERVER="http://a http://b")
-    assert "goes not with" not in result.stderr
+    assert "go with" not in result.stderr
     assert "a worker apart needs a store that processes share" in result.stderr
     said = call("worker", TICKWHEEL_SERVER="http://a http://b", TICKWHEEL_CONCURRENCY="9..3").stderr
     first, second = said.splitlines()

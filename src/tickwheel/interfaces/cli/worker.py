@@ -107,7 +107,7 @@ def read_plan(context: click.Context, given: dict[str, Any]) -> tuple[WorkerPlan
     overrides = {"store": "", "queue": ""} if servers and not store_is_asked else {}
     if servers and store_is_asked:
         problems.append(
-            FieldProblem("--store", "goes not with --server: a worker takes its work from one of them")
+            FieldProblem("--store", "doesn't go with --server: a worker takes its work from one of them")
         )
     low, high = parse_concurrency(given["concurrency"], problems, "--concurrency")
     token = (given["token"] or "").split(",")[0].strip()  # the server's variable may hold several

@@ -156,10 +156,10 @@ def failures_of(bodies: Sequence[FailedRun]) -> list[RunEnd]:
 def _conflicts(path: str, body: FailedRun) -> Iterable[FieldProblem]:
     given = [name for name in _EITHER if getattr(body, name) not in (None, False)]
     if len(given) > 1:
-        yield FieldProblem(f"{path}.{given[1]}", f"goes not with {given[0]}", "conflict")
+        yield FieldProblem(f"{path}.{given[1]}", f"doesn't go with {given[0]}", "conflict")
     if body.retry_after_seconds is not None and (not body.retryable or given not in ([], ["timed_out"])):
         other = given[0] if given else "retryable: false"
-        yield FieldProblem(f"{path}.retry_after_seconds", f"goes not with {other}", "conflict")
+        yield FieldProblem(f"{path}.retry_after_seconds", f"doesn't go with {other}", "conflict")
 
 
 def _outcome(body: FailedRun) -> Outcome:

@@ -122,9 +122,9 @@ def _problems(
 ) -> list[FieldProblem]:
     problems = []
     if servers and store:
-        problems.append(FieldProblem("store", "goes not with server: a worker takes its work from one of them"))
+        problems.append(FieldProblem("store", "doesn't go with server: a worker takes its work from one of them"))
     if not servers and not store:
         problems.append(FieldProblem("server", "is missing: name where work comes from, a server or a store"))
     if app and handlers is not None:
-        problems.append(FieldProblem("handlers", "goes not with app: a worker has one set of handlers"))
+        problems.append(FieldProblem("handlers", "doesn't go with app: a worker has one set of handlers"))
     return problems
