@@ -339,3 +339,17 @@ async def test_a_run_whose_hand_back_could_not_be_written_is_looked_after_all_th
     await world.clock.advance(2 * REPUBLISH_MS)
     assert (await run_of(world, new)).state is RunState.SCHEDULED
     await world.crash(scheduler)
+
+
+async def test_hints_do_not_pile_up_while_workers_are_busy() -> None:
+    world = remote_world()
+    remote = await Remote(world, slots=4).enlist()
+    scheduler = await world.start()
+    await world.clock.advance(1_500)
+    await world.add(scheduler, *(world.job(handler="far") for _ in range(50)))
+    for _ in range(60):
+        await world.clock.advance(2_000)
+        await world.store.renew_worker(remote.name, remote.note)
+    assert world.queue is not None
+    assert sum(await world.queue.depth(remote.topics)) <= 12, "a copy each minute"
+    await world.crash(scheduler)

@@ -13,6 +13,7 @@ An owner that takes a shard over meets what was queued by the claims of the time
 is left that could begin it, it is handed back, without using an attempt up, and waits unclaimed like all the rest.
 """
 
+from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import Final
@@ -34,6 +35,9 @@ from tickwheel.services.plans import read_spec
 from tickwheel.services.remote.routes import Routes
 
 REPUBLISH_MS: Final = 5_000
+REPEAT_MS: Final = 60_000
+"""The same while the queue holds as many hints of the topic as were not begun: most likely they wait there, for
+workers that are busy. (The hints may be those of another owner, so it is not left at that.)"""
 CHECK_MS: Final = 500
 IDLE_MS: Final = 60_000
 REFUSED_MS: Final = 500
@@ -42,9 +46,14 @@ READ_TOGETHER: Final = 1_000
 UNBEGUN: Final = AttemptNote(error="not started: no worker is left that could do it", excerpt=None)
 
 PUBLISHED: Final = np.dtype(
-    [("look_mono_ms", "<i8"), ("due_ms", "<i8"), *((n, HINT[n]) for n in HINT.names or ())]
+    [
+        ("look_mono_ms", "<i8"),
+        ("sent_mono_ms", "<i8"),
+        ("due_ms", "<i8"),
+        *((n, HINT[n]) for n in HINT.names or ()),
+    ]
 )
-"""A hint with the due time of its timer, and when to look whether it has begun."""
+"""A hint with the due time of its timer, when it was published, and when to look whether it has begun."""
 
 
 class Outbox:
@@ -82,7 +91,8 @@ class Outbox:
         for name in ("due_ms", "job_id", "scheduled_ms", "flags"):
             rows[name] = timers[name]
         rows["fence"] = fences
-        rows["look_mono_ms"] = self._clock.monotonic_ms() + REPUBLISH_MS
+        rows["sent_mono_ms"] = mono_ms = self._clock.monotonic_ms()
+        rows["look_mono_ms"] = mono_ms + REPUBLISH_MS
         self._chunks.append(rows)
         self._send(topics, rows)
 
@@ -90,6 +100,7 @@ class Outbox:
         """A queued run that this owner did not publish: its claimer is gone, or its answer was lost."""
         row = empty(PUBLISHED, 1)
         row["look_mono_ms"], row["due_ms"] = self._clock.monotonic_ms(), due_ms
+        row["sent_mono_ms"] = row["look_mono_ms"] - REPEAT_MS
         row["job_id"], row["scheduled_ms"] = np.void(run.job_id), run.scheduled_ms
         row["fence"], row["flags"] = run.fence, int(run.lane)
         self._chunks.append(row)
@@ -152,11 +163,28 @@ class Outbox:
         lanes = (left["flags"] & FLAG_LANE_MASK).tolist()
         routes = [route for route in found if route is not None]
         topics = [Topic(Lane(lane), route) for lane, route in zip(lanes, routes, strict=True)]
-        again = [number for number, topic in enumerate(topics) if topic not in self._unsent]
+        waits = await self._still_waiting(topics)
+        mono_ms = self._clock.monotonic_ms()
+        old = (left["sent_mono_ms"] <= mono_ms - REPEAT_MS).tolist()
+        again = [
+            number
+            for number, topic in enumerate(topics)
+            if topic not in self._unsent and (old[number] or topic not in waits)
+        ]
+        left["sent_mono_ms"][again] = mono_ms
         others = [number for number, topic in enumerate(topics) if topic in self._unsent]
         left["look_mono_ms"][others] += CHECK_MS - REPUBLISH_MS  # most of them are on their way still
         self._send([topics[number] for number in again], left[again])
         return np.concatenate((left, returned))
+
+    async def _still_waiting(self, topics: Sequence[Topic]) -> set[Topic]:
+        """Those of which the queue holds as many hints as are looked for."""
+        wanted = Counter(topics)
+        try:
+            depths = [] if self._queue is None or not wanted else await self._queue.depth(list(wanted))
+        except ConnectionError:
+            return set()
+        return {topic for topic, depth in zip(wanted, depths, strict=False) if depth >= wanted[topic]}
 
     def _route_of(self, spec: Spec | None) -> str | None:
         """None: nobody serves it."""
