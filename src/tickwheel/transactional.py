@@ -100,7 +100,7 @@ def _steps(fields: Mapping[str, Any]) -> Generator[tuple[str, str | None], Row |
     if outcome == "no_room":
         raise NoRoomAhead(
             "the database has no partition for the day that the job is due on: nodes make them two months ahead, "
-            "in a new database a minute or two after their first start. Schedule it over the API, which makes "
+            "in a new database some seconds after their first start. Schedule it over the API, which makes "
             "room, or later"
         )
     next_at = None if next_ms is None else datetime.fromtimestamp(next_ms / 1000, UTC)

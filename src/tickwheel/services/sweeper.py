@@ -10,6 +10,7 @@ from tickwheel.ports.clock import Clock
 from tickwheel.ports.store import Store
 
 REST_MS: Final = 60_000
+FIRST_MS: Final = 2_000
 BREATH_MS: Final = 200
 """Between two pieces while there is more to delete, so that claims and completions go first."""
 
@@ -22,10 +23,11 @@ class Sweeper:
         self._is_leader = is_leader
 
     async def run(self) -> None:
-        """Sweep for ever."""
+        """Sweep for ever; room ahead is made soon after the start, for a new store has none yet."""
+        await self._clock.sleep_ms(FIRST_MS)
         while True:
-            await self._clock.sleep_ms(REST_MS)
             if self._is_leader():
                 await self._store.maintain(self._clock.now_ms())
+            await self._clock.sleep_ms(REST_MS)
             while self._is_leader() and await self._store.sweep(self._clock.now_ms(), self._retention_ms):
                 await self._clock.sleep_ms(BREATH_MS)

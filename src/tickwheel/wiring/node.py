@@ -135,7 +135,9 @@ class Node:
 
     def waits_for(self, target: Target) -> str | None:
         """Why due runs of this target are held back here, in one word."""
-        return None if self.scheduler is None else self.scheduler.gate.waits_for(target)
+        if self.scheduler is None:
+            return None
+        return self.scheduler.gate.waits_for(target) or self.scheduler.elsewhere.waits_for(target)
 
     def unfit_reason(self) -> str:
         """Why this node should get no requests, or nothing."""

@@ -51,7 +51,7 @@ def test_what_was_not_migrated_is_one_line_where_a_start_may_not_do_it(
 
 
 def test_roles_that_need_each_other_are_one_line(blank_postgresql: str) -> None:
-    assert "add worker" in refused("--store", blank_postgresql, "--roles", "scheduler")
+    assert "add scheduler" in refused("--store", blank_postgresql, "--roles", "worker")
 
 
 def test_a_coordinator_that_is_none_is_one_line(blank_postgresql: str) -> None:

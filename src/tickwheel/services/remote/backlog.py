@@ -66,6 +66,11 @@ class Backlog:
         lowest = (ring.lowest_due_ms() for ring in self._rings.values())
         return min((due_ms for due_ms in lowest if due_ms is not None), default=None)
 
+    def waits(self, route: str) -> bool:
+        """Whether something of that route waits."""
+        ring = self._rings.get(route)
+        return ring is not None and len(ring) > 0
+
     def counts(self) -> Sequence[int]:
         """Timers that wait, by lane."""
         return [

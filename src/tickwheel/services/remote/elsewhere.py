@@ -107,6 +107,15 @@ class Elsewhere:
         """Whether workers elsewhere run it, or did until a moment ago."""
         return bool(self.routes) and self.routes.known(route_of(target))
 
+    def waits_for(self, target: Target) -> str | None:
+        """Why due runs of this target wait for workers elsewhere, in one word; None when they don't."""
+        route = route_of(target)
+        if route in self._local:
+            return None
+        if not self.routes.slots(route):
+            return "worker"
+        return "full" if self.backlog.waits(route) else None
+
     def keep(self, timers: Rows, specs: Sequence[Spec | None]) -> None:
         """Let these wait for room in the queue; each has a spec that `serves` was true of."""
         by_route: dict[str, list[int]] = {}
