@@ -104,9 +104,7 @@ class CompletionTransaction:
             )
         )
 
-    def _finish(
-        self, row: LedgerRow, end: Completion, state: RunState, error: str | None, buries: bool
-    ) -> None:
+    def _finish(self, row: LedgerRow, end: Completion, state: RunState, error: str | None, buries: bool) -> None:
         run, key = row.run, (end.job_id, end.scheduled_ms)
         finished_ms = instant(end.finished_ms) or self._now_ms
         self._tables.drop_timers_of_run(*key)

@@ -20,7 +20,9 @@ def complete_carefully(
     """Apply what the tokens allow, decided row by row. Every worker but `worker` is gone."""
     ends = [Completion(*values) for values in batch.tolist()]
     decisions = CompletionDecisions(now_ms)
-    words = {n: Words(note.error, note.excerpt, note.result, note.dropped, note.buries) for n, note in notes.items()}
+    words = {
+        n: Words(note.error, note.excerpt, note.result, note.dropped, note.buries) for n, note in notes.items()
+    }
     applied = decisions.decide(ends, _observe(session, worker, ends), words)
     _write(session, decisions.writes)
     return Completed(applied, decisions.follow_ups)
