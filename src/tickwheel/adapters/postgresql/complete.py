@@ -48,7 +48,7 @@ from tickwheel.ports.store import AttemptNote, Completed
 SQL: Final = load_statements("complete")
 SHORT_MS: Final = 200
 """Attempts that took less have hardly ever been renewed. Where one was, its row says so."""
-INSERT_TIMERS: Final = load_statements("claim")["insert_timers"]
+ARM_TIMERS: Final = load_statements("claim")["insert_timers"] + b" RETURNING job_id, scheduled_ms, due_ms"
 
 
 def complete(
@@ -195,16 +195,25 @@ def _write(session: Session, writes: CompletionWrites, follow_ups: Rows, pin_ms:
     _run(session, "record_attempts", writes.records, Record._fields)
     _run(session, "end_runs", writes.ends, End._fields)
     _run(session, "bury", writes.burials, Burial._fields)
-    _run(session, "wait_again", writes.waits, WaitAgain._fields)
+    _run(session, "wait_again", _armed(session, writes.waits, follow_ups, pin_ms), WaitAgain._fields)
     _run(session, "record_results", writes.results, Result._fields)
     _run(session, "drop_leases", ended, ("job_id", "scheduled_ms"))
-    if writes.waits:
-        lanes = {(row[1], row[2]): row[4] for row in follow_ups.tolist()}
-        timers = [
-            NewTimer(wait.job_id, wait.due_ms, wait.scheduled_ms, -wait.gen, lanes[wait.job_id, wait.scheduled_ms])
-            for wait in writes.waits
-        ]
-        session.run(INSERT_TIMERS, {**decided(timers, NewTimer._fields), "pin": pin_ms})
+
+
+def _armed(
+    session: Session, waits: Sequence[WaitAgain], follow_ups: Rows, pin_ms: int | None
+) -> Sequence[WaitAgain]:
+    """Insert their timers; the rows are to name the very due times, which are moved up to the clock there."""
+    if not waits:
+        return waits
+    lanes = {(row[1], row[2]): row[4] for row in follow_ups.tolist()}
+    timers = [
+        NewTimer(wait.job_id, wait.due_ms, wait.scheduled_ms, -wait.gen, lanes[wait.job_id, wait.scheduled_ms])
+        for wait in waits
+    ]
+    inserted = session.rows(ARM_TIMERS, {**decided(timers, NewTimer._fields), "pin": pin_ms})
+    due = {(job_id.bytes, scheduled_ms): due_ms for job_id, scheduled_ms, due_ms in inserted}
+    return [wait._replace(due_ms=due.get((wait.job_id, wait.scheduled_ms), wait.due_ms)) for wait in waits]
 
 
 def _run(session: Session, name: str, rows: Sequence[tuple[Any, ...]], fields: Sequence[str]) -> None:
