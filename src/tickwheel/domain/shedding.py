@@ -2,7 +2,8 @@
 
 Each signal has a level at which refusing begins; it ends when all are below half of theirs (hysteresis, else a
 server at its limit would answer 201 and 429 in turn). A backlog of due runs is a reason only when it grows, and
-for `BEHIND_HOLD_MS` at a time: one that is left from an outage and gets less is no reason to refuse anything for long.
+for `BEHIND_HOLD_MS` at a time: one that is left from an outage and gets less is no reason to refuse anything
+for long.
 """
 
 from enum import StrEnum

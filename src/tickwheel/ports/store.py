@@ -165,8 +165,8 @@ class Ledger(Protocol):
     async def claim(self, batch: Rows, now_ms: int, lease_ms: int, *, queued: bool = False) -> Rows:
         """Try CLAIM rows; gives CLAIMED rows. One transaction; `lease_ms` is when the new leases end.
 
-        `queued`: for workers elsewhere. The rows become CLAIMED instead of DISPATCHED, without worker and lease,
-        and use no attempt up before somebody has begun them.
+        `queued`: for workers elsewhere. The rows become CLAIMED instead of DISPATCHED, without worker and lease.
+        What nobody begins is handed back, so it uses no attempt up.
         """
         ...
 

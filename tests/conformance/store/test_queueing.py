@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from tickwheel.domain.columns import ClaimVerdict, CompletionCause, Rows
+from tickwheel.domain.ledger_moves import UNSTARTED_LIMIT
 from tickwheel.domain.outcome import OutcomeClass
 from tickwheel.domain.run import RunState
 from tickwheel.ports.queue import HINT
@@ -44,10 +45,10 @@ async def queued(arena: Arena, owner: Owner, **fields: Any) -> tuple[NewJob, Hel
     return new, await owner.queue(new, **fields)
 
 
-async def test_a_queued_run_waits_without_worker_lease_and_attempt(arena: Arena, owner: Owner) -> None:
+async def test_a_queued_run_waits_without_worker_and_lease(arena: Arena, owner: Owner) -> None:
     new, held = await queued(arena, owner)
     run = await arena.run(new)
-    assert (run.state, run.worker, run.lease_ms, run.attempt) == (RunState.CLAIMED, None, None, 0)
+    assert (run.state, run.worker, run.lease_ms) == (RunState.CLAIMED, None, None)
     assert held.attempt == 1
     arena.clock.step_ms(10 * LEASE_MS)
     assert await arena.store.expired(arena.now_ms, 10) == [], "nobody holds it, so nobody can lose it"
@@ -177,6 +178,17 @@ async def test_what_nobody_began_goes_back_without_using_an_attempt_up(arena: Ar
     assert again.attempt == 1
 
 
+async def test_many_returns_without_a_start_use_up_one_attempt_each_in_the_end(arena: Arena, owner: Owner) -> None:
+    """F4: twenty are free; the next one counts, and the run goes on with what its policy leaves."""
+    new, held = await queued(arena, owner)
+    unstarted = {"cause": CompletionCause.UNSTARTED, "outcome": OutcomeClass.UNSTARTED}
+    for _ in range(UNSTARTED_LIMIT + 1):
+        follow_up = await owner.retry_later(held, **unstarted | UNKNOWN_TIMER)
+        held = await owner.queue(new, follow_up)
+    assert held.attempt == 2
+    assert await begin(arena, hints(held)) == [(1, 2, 0)]
+
+
 async def test_a_worker_hands_back_what_it_began(arena: Arena, owner: Owner) -> None:
     new, held = await queued(arena, owner)
     await begin(arena, hints(held))
@@ -206,9 +218,8 @@ async def test_a_queued_occurrence_plants_the_next_timer(arena: Arena, owner: Ow
 
 
 @pytest.mark.parametrize("max_attempts", [1, 4])
-async def test_the_last_attempt_is_used_up_by_its_begin(arena: Arena, owner: Owner, max_attempts: int) -> None:
+async def test_an_attempt_is_used_up_once_begun(arena: Arena, owner: Owner, max_attempts: int) -> None:
     new, held = await queued(arena, owner, max_attempts=max_attempts)
-    assert (await arena.run(new)).attempt == 0
     await begin(arena, hints(held))
     assert (await arena.run(new)).attempt == 1
 

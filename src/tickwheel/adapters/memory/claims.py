@@ -211,7 +211,7 @@ class ClaimTransaction:
     def _win(self, claim: Claim, job: Job, row: LedgerRow, limits: Sequence[Counted]) -> Claimed:
         run, key = row.run, (claim.job_id, claim.scheduled_ms)
         attempt = run.attempt + 1
-        row.last = self._queued or attempt >= claim.max_attempts
+        row.last = attempt >= claim.max_attempts
         self._tables.put_run(
             row,
             replace(

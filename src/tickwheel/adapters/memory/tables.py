@@ -44,7 +44,7 @@ class Timer:
 
 @dataclass(slots=True)
 class LedgerRow:
-    """One run. `last`: its attempt in flight counts from RUNNING on (the last one allowed, all queued ones)."""
+    """One run. `last` says that the attempt in flight is the last one allowed."""
 
     run: Run
     last: bool = False

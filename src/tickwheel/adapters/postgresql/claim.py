@@ -98,9 +98,6 @@ class _Lost(psycopg.errors.SerializationFailure):
 
 def claim(session: Session, claimant: Claimant, batch: Rows) -> Rows:
     """CLAIMED rows for CLAIM rows."""
-    if claimant.queued:
-        batch = batch.copy()
-        batch["max_attempts"] = 1  # whatever the number, it is used up when it begins, like a last one
     answers = empty(CLAIMED, len(batch))
     plain = _is_plain(batch)
     if not plain.all():

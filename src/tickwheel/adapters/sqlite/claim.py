@@ -58,9 +58,6 @@ def claim(
 ) -> Rows:
     """CLAIMED rows for CLAIM rows; `changes` is the count now."""
     start = start_of(ownership.worker, now_ms, lease_ms, queued=queued)
-    if queued:
-        batch = batch.copy()
-        batch["max_attempts"] = 1  # whatever the number, it is used up when it begins, like a last one
     answers = empty(CLAIMED, len(batch))
     held = ownership.holds(batch)
     due = held & (batch["due_ms"] <= now_ms)

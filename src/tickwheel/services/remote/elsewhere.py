@@ -129,11 +129,12 @@ class Elsewhere:
     def spill_room(self, kind: int, lane: int) -> int:
         """How many runs that could start here, had they slots, workers elsewhere could take over.
 
-        None unless they can do all that can be done here: which of it a timer stands for is not known yet.
+        None unless they can do all that can be done here: which of it a timer stands for is not known yet. And no
+        webhooks, for what is known here of their hosts would not count there.
         """
-        if not self.routes:
+        if not self.routes or kind == KIND_WEBHOOK:
             return 0
-        routes = [route for route in self._local if (route == WEBHOOKS) == (kind == KIND_WEBHOOK)]
+        routes = [route for route in self._local if route != WEBHOOKS]
         if not routes or not self.routes.cover(routes):
             return 0
         return sum(self.backlog.spare(Topic(Lane(lane), route)) for route in routes)

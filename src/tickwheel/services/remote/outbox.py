@@ -98,12 +98,19 @@ class Outbox:
 
     def adopt(self, run: Run, due_ms: int) -> None:
         """A queued run that this owner did not publish: its claimer is gone, or its answer was lost."""
+        if any((self._is_of(chunk, run)).any() for chunk in self._chunks):
+            return
         row = empty(PUBLISHED, 1)
         row["look_mono_ms"], row["due_ms"] = self._clock.monotonic_ms(), due_ms
         row["sent_mono_ms"] = row["look_mono_ms"] - REPEAT_MS
         row["job_id"], row["scheduled_ms"] = np.void(run.job_id), run.scheduled_ms
         row["fence"], row["flags"] = run.fence, int(run.lane)
         self._chunks.append(row)
+
+    def _is_of(self, rows: Rows, run: Run) -> Bools:
+        same = (rows["scheduled_ms"] == run.scheduled_ms) & (rows["fence"] == run.fence)
+        found: Bools = same & (rows["job_id"] == np.void(run.job_id))
+        return found
 
     def forget(self, shards: Sequence[int]) -> None:
         """These shards have left: their new owner adopts what is queued."""
