@@ -7,7 +7,7 @@ taken, and learns nothing about 11:00.
 
 A page of overdue timers of the held shards is read every few seconds, from where the page before it ended, so that
 a mass of runs that wait for an absent handler costs little. Attempts in flight, parked timers, watched ones and
-those that wait for a slot are left out; what is just being claimed is claimed twice, which is harmless.
+those that wait for a slot or are being claimed are left out.
 
 A pass begins where the lowest timer is that is not resolved. Each complete pass renews the floors of the timers
 that nothing here serves: it has read all of them anew and sent them to be claimed.
@@ -34,6 +34,8 @@ from tickwheel.services.reaper import Reaper
 CHECK_MS: Final = 5_000
 HURRY_MS: Final = 50
 OVERDUE_MS: Final = 5_000
+HURRIED_OVERDUE_MS: Final = 500
+"""Long enough for what has just been armed to come up by itself."""
 PAGE_TIMERS: Final = 5_000
 BUSY_TIMERS: Final = 1_000
 """With more than this waiting for slots, lateness is no sign of loss."""
@@ -59,11 +61,12 @@ class SafetyNet:
         from_ms: Callable[[], int],
         unserved: Unserved,
         elsewhere: Callable[[], Rows],
+        claiming: Callable[[], Rows],
         clock: Clock,
         on_due: Callable[[], None],
     ) -> None:
         self._store, self._ready, self._parked, self._pools = store, ready, parked, pools
-        self._limits = limits
+        self._limits, self._claiming = limits, claiming
         self._gate, self._reaper, self._groups, self._unserved = gate, reaper, groups, unserved
         self._shards, self._begin_ms, self._elsewhere = shards, from_ms, elsewhere
         self._clock, self._on_due = clock, on_due
@@ -91,7 +94,7 @@ class SafetyNet:
         shards = self._shards()
         if shards is not None and not shards:
             return
-        overdue_ms = self._clock.now_ms() - (0 if self._hurries else OVERDUE_MS)
+        overdue_ms = self._clock.now_ms() - (HURRIED_OVERDUE_MS if self._hurries else OVERDUE_MS)
         at_ms = self._begin_ms() if self._at_ms is None else self._at_ms
         page = await self._store.load_timers(
             at_ms, overdue_ms + 1, PAGE_TIMERS, *(() if shards is None else (shards,))
@@ -116,6 +119,7 @@ class SafetyNet:
                 self._limits.rows(),
                 self._reaper.rows(),
                 self._elsewhere(),
+                self._claiming(),
                 *(pool.inflight.rows[pool.inflight.active] for pool in self._pools),
             )
             for job_id, scheduled_ms in zip(rows["job_id"].tolist(), rows["scheduled_ms"].tolist(), strict=True)

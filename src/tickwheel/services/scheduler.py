@@ -251,6 +251,7 @@ class Scheduler:
             from_ms=self._oldest_unresolved_ms,
             unserved=self._unserved,
             elsewhere=self.elsewhere.rows,
+            claiming=self._claims.rows,
             clock=clock,
             on_due=self._wake_claims,
         )

@@ -27,6 +27,7 @@ from tickwheel.adapters.telemetry.fanout import Fanout
 from tickwheel.adapters.telemetry.logs import LogSink, configure_logs
 from tickwheel.adapters.telemetry.metrics import Metrics
 from tickwheel.config import Role, Settings
+from tickwheel.domain.columns import Rows
 from tickwheel.domain.job import Target
 from tickwheel.ports.clock import Clock
 from tickwheel.ports.events import EventSink
@@ -118,6 +119,7 @@ class Node:
             arm=owner.arm,
             lease_length_ms=settings.lease_seconds * 1000,
             on_dead=_nothing if scheduler is None else scheduler.elsewhere.on_dead,
+            on_committed=_ignore if scheduler is None else scheduler.limits.committed,
         )
 
     def _ownership(self) -> Ownership | None:
@@ -190,6 +192,10 @@ class Node:
 
 def _nothing() -> None:
     """Whoever fires looks after the runs of a worker that died."""
+
+
+def _ignore(ends: Rows) -> None:
+    """Whoever fires hears of ends elsewhere when it tries again."""
 
 
 def node_name() -> str:

@@ -45,11 +45,12 @@ class WorkerDesk:
         arm: Callable[[Rows], None],
         lease_length_ms: int,
         on_dead: Callable[[], None] = lambda: None,
+        on_committed: Callable[[Rows], None] = lambda ends: None,
     ) -> None:
         self._clock, self._events = clock, events
         self.lease_length_ms, self.session_length_ms = lease_length_ms, SESSION_MS
         self._held = HeldRuns()
-        self._ends = Ends(ledger=store, clock=clock, events=events, arm=arm)
+        self._ends = Ends(ledger=store, clock=clock, events=events, arm=arm, on_committed=on_committed)
         self._sessions = Sessions(
             store=store, clock=clock, randomness=randomness, on_over=self._held.forget, on_dead=on_dead
         )

@@ -28,7 +28,15 @@ PATIENCE_MS: Final = 10_000
 class Ends:
     """The ends of one node; `run` commits them."""
 
-    def __init__(self, *, ledger: Ledger, clock: Clock, events: EventSink, arm: Callable[[Rows], None]) -> None:
+    def __init__(
+        self,
+        *,
+        ledger: Ledger,
+        clock: Clock,
+        events: EventSink,
+        arm: Callable[[Rows], None],
+        on_committed: Callable[[Rows], None] = lambda ends: None,
+    ) -> None:
         self._clock, self._events = clock, events
         self._waiting: deque[_Waiting] = deque()
         self._completions = Completions(
@@ -38,6 +46,7 @@ class Ends:
             arm=arm,
             on_room=lambda: None,
             on_given_up=lambda rows: None,
+            on_committed=on_committed,
         )
 
     @property
