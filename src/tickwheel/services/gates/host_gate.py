@@ -95,7 +95,9 @@ class HostGate:
         return sorted(held)
 
     def leave(self, works: Sequence[Work | None], ended: Ended | None = None) -> None:
-        """These attempts have ended: their places go to what waits. `ended` tells how, where that is known."""
+        """These attempts of one kind have ended: their places go to what waits. `ended` tells how, if known."""
+        if not self._rates_handlers and works and (first := works[0]) is not None and _is_handler(first.target):
+            return  # they have no places here
         now_ms = self._clock.monotonic_ms()
         evidence = None if ended is None else read_evidence(ended.rows)
         for name, numbers in self._by_host(works).items():
@@ -312,3 +314,7 @@ def shown(name: str) -> str:
 def host_of(endpoint: str) -> str:
     """Host and port of a URL, as a name to count under. Takes any text: one odd endpoint must not stop a batch."""
     return endpoint.partition("//")[2].partition("/")[0].partition("?")[0].lower()
+
+
+def _is_handler(target: Target) -> bool:
+    return target.type is TargetType.HANDLER
