@@ -24,12 +24,18 @@ class Wakes:
         self._events: dict[bytes, list[asyncio.Event]] = {}
 
     async def listen(self, channels: Sequence[bytes]) -> asyncio.Event:
-        """What is set by a publication from now on; `forget` it. Raises `ConnectionError`."""
+        """What is set by a publication from now on; `forget` it.
+
+        By none if the server that would tell of them can't be reached: it may be the one master of a cluster
+        that is dead, and whoever waits looks now and then all the same.
+        """
         event = asyncio.Event()
         for channel in channels:
             self._events.setdefault(channel, []).append(event)
         try:
             await self._subscribe()
+        except ConnectionError:
+            event.clear()  # else whoever waits would ask again at once, and again
         except BaseException:
             self.forget(channels, event)
             raise
