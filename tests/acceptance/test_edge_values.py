@@ -130,7 +130,9 @@ async def test_no_retry_comes_at_once_or_later_than_the_cap_however_many_there_a
             "backoff_multiplier": multiplier,
             "max_interval_sec": cap_sec,
         }
-        job_id = (await world.create(**INSTANT, retry_policy=policy))["job_id"]
+        # A handler: a host that answers nothing is left alone for a while, whatever the policy says.
+        asked = {**INSTANT, "target": {"type": "HANDLER", "name": "h"}, "retry_policy": policy}
+        job_id = (await world.create(**asked))["job_id"]
         await world.clock.advance(0)
         while (due_ms := (await world.get(job_id)).json["next_run_time_epoch_ms"]) is not None:
             world.clock.step_ms(max(0, due_ms - 1 - world.now()))

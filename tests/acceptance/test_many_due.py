@@ -36,8 +36,8 @@ def note_batches(world: Node, monkeypatch: pytest.MonkeyPatch) -> dict[str, list
     def noted(name: str) -> Any:
         verb = getattr(SqliteStore, name)
 
-        async def call(store: SqliteStore, *args: Any) -> Any:
-            answer = await verb(store, *args)
+        async def call(store: SqliteStore, *args: Any, **options: Any) -> Any:
+            answer = await verb(store, *args, **options)
             sizes[name].append(len(answer) if name == "expired" else len(args[0]))
             return answer
 

@@ -198,7 +198,8 @@ async def test_a_worker_that_leaves_hands_back_what_does_not_end_and_uses_no_att
         assert await world.workers() == []
         stored = [await world.stored(run_id) for run_id in runs]
         assert sorted(run.state.name for run in stored) == ["CLAIMED", "CLAIMED", "SUCCEEDED"]
-        assert sorted(run.attempt for run in stored) == [0, 0, 1]
+        handed_back = [run for run in stored if run.state.name == "CLAIMED"]
+        assert [(run.attempt, run.lost_count) for run in handed_back] == [(1, 0), (1, 0)], "the first one again"
 
 
 async def test_room_that_was_not_there_when_the_poll_began_is_used_at_once() -> None:

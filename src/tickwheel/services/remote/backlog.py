@@ -26,7 +26,7 @@ from tickwheel.services.remote.routes import Routes
 
 LOOK_MS: Final = 10
 """Between looks at the queue while something waits for room in it."""
-IDLE_LOOK_MS: Final = 1_000
+IDLE_LOOK_MS: Final = 60_000
 AWAY_MS: Final = 500
 """Before the next try at a queue that can't be reached."""
 

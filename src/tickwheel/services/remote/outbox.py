@@ -72,7 +72,7 @@ class Outbox:
         self._completions, self._clock = completions, clock
         self._chunks: list[Rows] = []
         self._unsent: dict[Topic, list[Rows]] = {}
-        self._alarm = Alarm(clock)
+        self._alarm, self._kept = Alarm(clock), Alarm(clock)
 
     def __len__(self) -> int:
         return sum(map(len, self._chunks))
@@ -94,6 +94,7 @@ class Outbox:
         rows["sent_mono_ms"] = mono_ms = self._clock.monotonic_ms()
         rows["look_mono_ms"] = mono_ms + REPUBLISH_MS
         self._chunks.append(rows)
+        self._kept.ring()
         self._send(topics, rows)
 
     def adopt(self, run: Run, due_ms: int) -> None:
@@ -106,6 +107,7 @@ class Outbox:
         row["job_id"], row["scheduled_ms"] = np.void(run.job_id), run.scheduled_ms
         row["fence"], row["flags"] = run.fence, int(run.lane)
         self._chunks.append(row)
+        self._kept.ring()
 
     def _is_of(self, rows: Rows, run: Run) -> Bools:
         same = (rows["scheduled_ms"] == run.scheduled_ms) & (rows["fence"] == run.fence)
@@ -122,6 +124,8 @@ class Outbox:
     async def run(self) -> None:
         """Look after them for ever."""
         while True:
+            if not self._chunks:
+                await self._kept.sleep_ms(IDLE_MS)
             await self._clock.sleep_ms(CHECK_MS)
             await self.check()
 
