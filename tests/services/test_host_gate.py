@@ -132,3 +132,15 @@ def test_a_batch_is_admitted_like_its_rows_one_by_one(rows: list[tuple[Lane, str
     assert whole.admit(timers, specs, ()) == held
     assert whole.held_count == single.held_count == len(held)
     assert sorted(whole.rows()["flags"].tolist()) == sorted(single.rows()["flags"].tolist())
+
+
+async def test_runs_of_shards_that_left_are_promised_no_place() -> None:
+    world = World(settings=SchedulerSettings(webhook_slots=16, webhook_host_limit=4, handler_slots=16))
+    world.behave = lambda work: None
+    scheduler = await world.start()
+    await world.add(scheduler, *(world.job(in_ms=10) for _ in range(30)))
+    await world.clock.advance(200)
+    assert scheduler.gate.held_count > 20
+    scheduler.gate.forget(range(256))
+    assert (scheduler.gate.held_count, len(scheduler.gate.rows())) == (0, 0)
+    await scheduler.drain(0)

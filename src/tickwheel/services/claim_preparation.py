@@ -81,6 +81,7 @@ class ClaimPreparation:
         """These shards have left, or begin anew."""
         self._silent[list(shards)] = False
         self._limits.forget(shards)
+        self._gate.forget(shards)
 
     def rows(self) -> Rows:
         """The timers of all batches that are not closed."""

@@ -1,7 +1,7 @@
 """Workers with the store and the queue in their own hands; on the memory store and virtual time."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 
 import numpy as np
@@ -265,3 +265,19 @@ async def test_a_cancel_is_noticed_long_before_the_next_renewal(slots: int) -> N
         await yard.clock.advance(1_500)
         assert worker.executor.cancelled
         assert await yard.states([key]) == {RunState.CANCELLED}
+
+
+async def test_what_was_begun_before_the_process_stood_still_is_not_started_after_its_lease() -> None:
+    async with at_work() as (yard, [worker]):
+        keys = await yard.offer()
+        load = yard.store.load_work
+
+        async def slowly(job_ids: Sequence[bytes]) -> object:
+            works = await load(job_ids)
+            yard.clock.step_ms(LEASE_MS)  # the process stood still, here of all places
+            return works
+
+        yard.store.load_work = slowly  # type: ignore[method-assign, assignment]
+        await yard.clock.advance(1_000)
+        assert not worker.executor.calls
+        assert await yard.states(keys) == {RunState.RUNNING}, "whoever finds its lease over starts it elsewhere"

@@ -128,6 +128,18 @@ class HostGate:
             self._let_go(host, now_ms)
             self.hosts.forget(host, now_ms)
 
+    def forget(self, shards: Sequence[int]) -> None:
+        """These shards have left, or are loaded anew: else their runs would be promised places, and never come."""
+        now_ms, gone = self._clock.monotonic_ms(), np.asarray(shards, dtype=np.int64)
+        for host in list(self.hosts.with_waiting()):
+            count = host.waiting.drop(gone)
+            if count:
+                self.held_count -= count
+                host.promised = 0
+                self._let_go(host, now_ms)
+                self._plan_look(host)
+                self.hosts.forget(host, now_ms)
+
     def rows(self) -> Rows:
         """All that is held."""
         held = [host.waiting.ring.rows() for host in self.hosts.with_waiting()]

@@ -5,7 +5,8 @@ from typing import Final
 
 import numpy as np
 
-from tickwheel.domain.columns import TIMER, Bools, Rows, empty
+from tickwheel.domain.columns import TIMER, Bools, Ints, Rows, empty
+from tickwheel.domain.id_columns import shards_of
 from tickwheel.services.ready import ReadyRing
 
 _TAIL_BYTES: Final = 8
@@ -53,6 +54,21 @@ class Waiting:
             if not self._deadlines:
                 self._earliest_ms = None
         return timers
+
+    def drop(self, shards: Ints) -> int:
+        """Forget those of these shards; how many went. O(what waits)."""
+        rows = self.ring.rows()
+        gone = np.isin(shards_of(rows["job_id"]), shards)
+        if not gone.any():
+            return 0
+        kept = rows[~gone]
+        self.ring = ReadyRing()
+        self.ring.push(kept[np.argsort(kept["due_ms"], kind="stable")])
+        if self._deadlines:
+            for key in _keys(rows[gone]):
+                self._deadlines.pop(key, None)
+            self._earliest_ms = min(self._deadlines.values(), default=None)
+        return int(np.count_nonzero(gone))
 
     def take_expired(self, now_ms: int) -> Rows:
         """Those whose deadline has passed: their claim will skip them. O(what waits), when there is one."""

@@ -39,15 +39,11 @@ from tickwheel.services.remote.stalls import StallWatch
 from tickwheel.services.supervision import supervise
 
 CHECK_MS: Final = 100
-WAIT_MS: Final = 9_000
-"""How long a take waits for something to come; less than what a lease is renewed after."""
+WAIT_MS: Final = 9_000  # how long a take waits for work; less than what a lease is renewed after
 GATHER_MS: Final = 5
-PROGRESS_MS: Final = 1_000
-"""At most so often what an attempt says of itself is passed on."""
-AHEAD_MS: Final = 1_000
-"""What was taken ahead and has no slot after this time is handed back."""
-PENDING_LIMIT: Final = 10_000
-"""With more ends unconfirmed, no new attempt starts."""
+PROGRESS_MS: Final = 1_000  # at most so often what an attempt says of itself is passed on
+AHEAD_MS: Final = 1_000  # what was taken ahead and has no slot after this time is handed back
+PENDING_LIMIT: Final = 10_000  # with more ends unconfirmed, no new attempt starts
 FLUSH_MS: Final = 3_000
 """So long a worker that leaves tries to get rid of its last ends, after the grace time."""
 UNSTARTED: Final = Outcome(outcome_class=OutcomeClass.UNSTARTED, error="handed back: the worker did not begin it")
@@ -220,6 +216,7 @@ class WorkerLoop:
     def _start_waiting(self) -> None:
         now_ms, mono_ms = self._clock.now_ms(), self._clock.monotonic_ms()
         starting: list[Held] = []
+        self._drop_outlived(mono_ms)
         for lane in range(LANE_COUNT):
             held_now = self._holding.first(lane, self._slots.free(lane))
             self._slots.take(lane, len(held_now))
@@ -234,6 +231,12 @@ class WorkerLoop:
                 self._end(group, [UNSTARTED] * len(group))
             else:
                 executor.start([held.work() for held in group])
+
+    def _drop_outlived(self, mono_ms: int) -> None:
+        """What waited for as long as its lease (the process stood still) is somebody else's: it must not start."""
+        for held in self._holding.waiting():
+            if mono_ms - held.renewed_mono_ms > stop_after_ms(self._source.lease_ms):
+                self._abort(held)
 
     # Ends
 
