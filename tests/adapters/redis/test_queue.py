@@ -52,10 +52,15 @@ async def queue(server: RedisServer) -> AsyncIterator[RedisQueue]:
 
 async def published(queue: RedisQueue, topic: Topic, *numbers: int) -> None:
     """Until it works; nothing but `ConnectionError` may be raised meanwhile."""
+    await until_it_works(lambda: queue.publish(topic, hints(*numbers)))
+
+
+async def until_it_works(call: Callable[[], Awaitable[object]]) -> None:
     deadline = time.monotonic() + PATIENCE_S
     while True:
         try:
-            return await queue.publish(topic, hints(*numbers))
+            await call()
+            return
         except ConnectionError:
             assert time.monotonic() < deadline
             await asyncio.sleep(0.02)
@@ -340,6 +345,7 @@ async def test_what_was_taken_before_a_failure_is_given(
 
 async def test_many_who_begin_to_wait_at_once_are_all_woken(server: RedisServer, queue: RedisQueue) -> None:
     async with aclosing(opened(server.url)) as other:
+        await until_it_works(lambda: other.depth([HOOKS]))  # to connect may take long on a busy machine
         for _ in range(3):
             waiting = [asyncio.ensure_future(other.wait([HOOKS, MAIL], 30_000)) for _ in range(50)]
             await asyncio.sleep(0.05)
