@@ -158,3 +158,27 @@ async def test_a_refusal_is_told_in_the_words_of_the_server(answer: bytes, shown
         await calls.aclose()
         server.close()
     assert str(refused.value).endswith(shown)
+
+
+async def test_what_waits_fails_when_it_is_closed_and_no_other_server_is_asked() -> None:
+    asked: list[bytes] = []
+    came = asyncio.Event()
+
+    async def say_nothing(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        asked.append(await reader.readuntil(b"{}"))
+        came.set()
+        await reader.read()
+        writer.close()
+
+    servers = [await asyncio.start_server(say_nothing, "127.0.0.1", 0) for _ in range(2)]
+    calls = HttpCalls([f"http://127.0.0.1:{s.sockets[0].getsockname()[1]}" for s in servers], token=None)
+    post = asyncio.ensure_future(calls.post("/v1/workers/poll", {}, dict))
+    try:
+        await asyncio.wait_for(came.wait(), 10)
+        await calls.aclose()
+        with pytest.raises(ConnectionError, match="closed"):
+            await asyncio.wait_for(post, 10)
+        assert len(asked) == 1
+    finally:
+        for server in servers:
+            server.close()

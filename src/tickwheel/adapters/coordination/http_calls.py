@@ -12,7 +12,6 @@ repeat go through here.
 """
 
 import asyncio
-from io import BytesIO
 from typing import Final, NamedTuple
 
 import pycurl
@@ -20,7 +19,8 @@ import pycurl
 from tickwheel.adapters.coordination.address import Address
 from tickwheel.adapters.coordination.keys import Refused
 from tickwheel.adapters.curl.certificates import find_ca_file
-from tickwheel.adapters.curl.curl_loop import CurlLoop, EasyHandle
+from tickwheel.adapters.curl.curl_loop import EasyHandle
+from tickwheel.adapters.curl.exchanges import Exchanges
 
 TRY_MS: Final = 500
 """Bound of one try."""
@@ -46,8 +46,7 @@ class HttpCalls:
     def __init__(self, address: Address, *, try_ms: int = TRY_MS) -> None:
         self._address, self._try_ms = address, try_ms
         self._preferred = 0
-        self._curl: CurlLoop | None = None
-        self._pending: dict[EasyHandle, asyncio.Future[int]] = {}
+        self._exchanges = Exchanges(connection_count=_CONNECTION_COUNT, answer_limit_bytes=_ANSWER_LIMIT_BYTES)
 
     async def send(
         self, method: str, path: str, body: bytes = b"", headers: tuple[str, ...] = (), *, patience: int = 1
@@ -97,40 +96,12 @@ class HttpCalls:
 
     async def aclose(self) -> None:
         """Drop connections; requests that are under way fail."""
-        for handle, ended in list(self._pending.items()):
-            self._drop(handle)
-            if not ended.done():
-                ended.set_exception(ConnectionError(f"{self._address.described}: closed"))
-        if self._curl is not None:
-            self._curl.close()
-            self._curl = None
+        self._exchanges.close()
 
     async def _try(self, method: str, url: str, body: bytes, headers: tuple[str, ...], within_ms: int) -> Answer:
-        loop = asyncio.get_running_loop()
-        if self._curl is None:
-            self._curl = CurlLoop(loop, self._on_done, connection_count=_CONNECTION_COUNT)
-        received = BytesIO()
-        handle = self._make_handle(method, url, body, headers, received)
-        handle.setopt(pycurl.CONNECTTIMEOUT_MS, within_ms)
-        handle.setopt(pycurl.TIMEOUT_MS, within_ms)
-        ended = self._pending[handle] = loop.create_future()
-        try:
-            self._curl.add(handle)
-            code = await ended
-            if code:
-                raise ConnectionError(handle.errstr() or f"libcurl error {code}")
-            return Answer(handle.getinfo(pycurl.RESPONSE_CODE), received.getvalue())
-        finally:
-            if handle in self._pending:
-                self._drop(handle)
-            handle.close()
+        return Answer(*await self._exchanges.exchange(self._request(method, url, body, headers, within_ms)))
 
-    def _make_handle(
-        self, method: str, url: str, body: bytes, headers: tuple[str, ...], received: BytesIO
-    ) -> EasyHandle:
-        def keep(chunk: bytes) -> int:
-            return received.write(chunk) if received.tell() + len(chunk) <= _ANSWER_LIMIT_BYTES else -1
-
+    def _request(self, method: str, url: str, body: bytes, headers: tuple[str, ...], within_ms: int) -> EasyHandle:
         handle = pycurl.Curl()
         handle.setopt(pycurl.URL, url)
         handle.setopt(pycurl.NOSIGNAL, 1)
@@ -141,7 +112,8 @@ class HttpCalls:
         handle.setopt(pycurl.HTTPHEADER, ["Content-Type: application/json", "Expect:", *headers])
         if method != "GET":
             handle.setopt(pycurl.POSTFIELDS, body)
-        handle.setopt(pycurl.WRITEFUNCTION, keep)
+        handle.setopt(pycurl.CONNECTTIMEOUT_MS, within_ms)
+        handle.setopt(pycurl.TIMEOUT_MS, within_ms)
         for option, file in (
             (pycurl.CAINFO, self._address.ca_file or find_ca_file()),
             (pycurl.SSLCERT, self._address.cert_file),
@@ -150,16 +122,6 @@ class HttpCalls:
             if file:
                 handle.setopt(option, file)
         return handle
-
-    def _on_done(self, handle: EasyHandle, code: int) -> None:
-        ended = self._pending.pop(handle, None)
-        if ended is not None and not ended.done():
-            ended.set_result(code)
-
-    def _drop(self, handle: EasyHandle) -> None:
-        del self._pending[handle]
-        if self._curl is not None:
-            self._curl.remove(handle)
 
 
 def refuse(address: Address, answer: Answer) -> Refused:

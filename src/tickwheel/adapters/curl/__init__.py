@@ -1,1 +1,1 @@
-"""libcurl on an asyncio loop, for all adapters that speak HTTP: `curl_loop.CurlLoop`."""
+"""libcurl on an asyncio loop, for all adapters that speak HTTP: `curl_loop`, and `exchanges` for small answers."""

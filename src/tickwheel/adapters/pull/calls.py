@@ -5,10 +5,8 @@ next one of the list; the one that answered last is asked first. Whatever goes t
 than once: all of the protocol repeats well.
 """
 
-import asyncio
 from collections.abc import Sequence
 from importlib.metadata import version
-from io import BytesIO
 from typing import Any, Final, Protocol, TypeVar
 from urllib.parse import urlsplit
 
@@ -16,7 +14,8 @@ import msgspec
 import pycurl
 
 from tickwheel.adapters.curl.certificates import find_ca_file
-from tickwheel.adapters.curl.curl_loop import CurlLoop, EasyHandle
+from tickwheel.adapters.curl.curl_loop import EasyHandle
+from tickwheel.adapters.curl.exchanges import Exchanges
 from tickwheel.config import LOOPBACK_HOSTS
 from tickwheel.domain.errors import ConfigError, FieldProblem, TickwheelError
 
@@ -73,8 +72,7 @@ class HttpCalls:
         if token:
             self._headers.append(f"Authorization: Bearer {token}")
         self._preferred = 0
-        self._curl: CurlLoop | None = None
-        self._pending: dict[EasyHandle, asyncio.Future[int]] = {}
+        self._exchanges = Exchanges(connection_count=CONNECTION_COUNT, answer_limit_bytes=ANSWER_LIMIT_BYTES)
 
     def look_elsewhere(self) -> None:
         """Ask the next server first from now on."""
@@ -87,9 +85,9 @@ class HttpCalls:
         for _ in self.servers:
             url = self.servers[self._preferred] + path
             try:
-                status, received = await self._try(url, data, ANSWER_MS + wait_ms)
+                status, received = await self._exchanges.exchange(self._request(url, data, ANSWER_MS + wait_ms))
             except ConnectionError as error:
-                problem = str(error)
+                problem = f"no answer from {url}: {error}"
                 self.look_elsewhere()
                 continue
             if 200 <= status < 300:
@@ -104,37 +102,9 @@ class HttpCalls:
 
     async def aclose(self) -> None:
         """Drop connections; requests that are under way fail."""
-        for handle, ended in list(self._pending.items()):
-            self._drop(handle)
-            if not ended.done():
-                ended.set_exception(ConnectionError("closed"))
-        await asyncio.gather(*self._pending.values(), return_exceptions=True)
-        if self._curl is not None:
-            self._curl.close()
-            self._curl = None
+        self._exchanges.close()
 
-    async def _try(self, url: str, body: bytes, within_ms: int) -> tuple[int, bytes]:
-        loop = asyncio.get_running_loop()
-        if self._curl is None:
-            self._curl = CurlLoop(loop, self._on_done, connection_count=CONNECTION_COUNT)
-        received = BytesIO()
-        handle = self._make_handle(url, body, received, within_ms)
-        ended = self._pending[handle] = loop.create_future()
-        try:
-            self._curl.add(handle)
-            code = await ended
-            if code:
-                raise ConnectionError(f"no answer from {url}: {handle.errstr() or f'libcurl error {code}'}")
-            return handle.getinfo(pycurl.RESPONSE_CODE), received.getvalue()
-        finally:
-            if handle in self._pending:
-                self._drop(handle)
-            handle.close()
-
-    def _make_handle(self, url: str, body: bytes, received: BytesIO, within_ms: int) -> EasyHandle:
-        def keep(chunk: bytes) -> int:
-            return received.write(chunk) if received.tell() + len(chunk) <= ANSWER_LIMIT_BYTES else -1
-
+    def _request(self, url: str, body: bytes, within_ms: int) -> EasyHandle:
         handle = pycurl.Curl()
         options: list[tuple[int, Any]] = [
             (pycurl.URL, url),
@@ -148,7 +118,6 @@ class HttpCalls:
             (pycurl.USERAGENT, f"tickwheel-worker/{version('tickwheel')}"),
             (pycurl.HTTPHEADER, self._headers),
             (pycurl.POSTFIELDS, body),
-            (pycurl.WRITEFUNCTION, keep),
         ]
         ca_file = find_ca_file()
         if ca_file:
@@ -158,16 +127,6 @@ class HttpCalls:
         for option, value in options:
             handle.setopt(option, value)
         return handle
-
-    def _on_done(self, handle: EasyHandle, code: int) -> None:
-        ended = self._pending.pop(handle, None)
-        if ended is not None and not ended.done():
-            ended.set_result(code)
-
-    def _drop(self, handle: EasyHandle) -> None:
-        del self._pending[handle]
-        if self._curl is not None:
-            self._curl.remove(handle)
 
 
 def _checked(url: str) -> str:

@@ -11,7 +11,7 @@ had, hints pass as they come.
 """
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, TypeVar
 
 import numpy as np
 
@@ -20,6 +20,8 @@ from tickwheel.ports.brief_leases import BriefLeases
 from tickwheel.ports.clock import Clock
 from tickwheel.ports.queue import Delivery, Queue, Receipt, Topic
 
+K = TypeVar("K")
+V = TypeVar("V")
 LENGTH_MS: Final = 4_000
 AWAY_MS: Final = 5_000
 KEPT: Final = 10_000
@@ -92,9 +94,7 @@ class LeasedQueue:
         return False
 
 
-def _remember(
-    kept: "dict[bytes, None] | dict[Receipt, Rows]", key: "bytes | Receipt", value: "Rows | None"
-) -> None:
-    kept[key] = value  # type: ignore[index, assignment]  # both kinds are kept alike
+def _remember(kept: dict[K, V], key: K, value: V) -> None:
+    kept[key] = value
     if len(kept) > KEPT:
-        del kept[next(iter(kept))]  # type: ignore[arg-type]
+        del kept[next(iter(kept))]

@@ -11,6 +11,7 @@ four slots nothing is reserved, and a lane that got nothing for a while goes ahe
 
 import asyncio
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Final, Protocol
 
 import numpy as np
@@ -150,7 +151,7 @@ class StoreSource:
                 part = await self._taking.take(self.incarnation, topics, limit())
                 self._fail_broken(part.broken)
                 taken += self._accept(part, room)
-        except Exception:
+        except Exception:  # what has begun has to be worked on; the next take meets the error again
             if not taken:
                 raise
         return Given(taken)
@@ -162,7 +163,7 @@ class StoreSource:
         least = min(room.free(lane) for lane in lanes)
         if least * 2 >= room.total:
             return [([topic for lane in lanes for topic in self._topics[lane]], lambda: least)]
-        return [(self._topics[lane], lambda lane=lane: room.free(lane)) for lane in lanes]  # type: ignore[misc]
+        return [(self._topics[lane], partial(room.free, lane)) for lane in lanes]
 
     def _order(self, room: Room) -> list[Lane]:
         """Highest first, but without reserved slots one that got nothing for long goes ahead."""
