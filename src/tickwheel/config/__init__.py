@@ -16,6 +16,7 @@ from tickwheel.config.settings import (
     setting_help,
 )
 from tickwheel.config.sources import ENV_PREFIX, load_settings
+from tickwheel.config.worker_options import WorkerOptions
 
 __all__ = [
     "CLUSTER_SCHEMES",
@@ -24,6 +25,7 @@ __all__ = [
     "LOOPBACK_HOSTS",
     "Role",
     "Settings",
+    "WorkerOptions",
     "default_text",
     "load_settings",
     "setting_default",

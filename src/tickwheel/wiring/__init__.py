@@ -18,7 +18,7 @@ from tickwheel.wiring.shared_store import is_shared
 from tickwheel.wiring.stores import open_any_store, open_store, shown_store, store_url
 from tickwheel.wiring.system import system_clock, system_randomness
 from tickwheel.wiring.unlimited import start_with_unlimited_credits
-from tickwheel.wiring.worker import WorkerOptions, WorkerProcess, open_worker
+from tickwheel.wiring.worker import WorkerProcess, open_worker
 
 if TYPE_CHECKING:
     from tickwheel.adapters.handlers.registry import Handlers as Handlers
@@ -28,7 +28,6 @@ __all__ = [
     "FullAudit",
     "Node",
     "SchemaStep",
-    "WorkerOptions",
     "WorkerProcess",
     "after_restore",
     "audit_store",

@@ -11,7 +11,6 @@ from collections.abc import Awaitable, Callable, Sequence
 from importlib.metadata import version
 from typing import Final
 
-import msgspec
 import structlog
 
 from tickwheel.adapters.handlers.loading import load_handlers
@@ -21,7 +20,7 @@ from tickwheel.adapters.pull import HttpCalls, HttpSource
 from tickwheel.adapters.system import SystemClock, SystemRandomness
 from tickwheel.adapters.telemetry.fanout import Fanout
 from tickwheel.adapters.telemetry.logs import LogSink, configure_logs
-from tickwheel.config import Settings
+from tickwheel.config import Settings, WorkerOptions
 from tickwheel.domain.errors import ConfigError, FieldProblem
 from tickwheel.domain.job import TargetType
 from tickwheel.domain.latency_gradient import LatencyGradient
@@ -45,18 +44,6 @@ from tickwheel.wiring.stores import shown_store
 RANDOM_BYTES: Final = 8
 HANDLERS_PER_SERVER: Final = 500
 """Names that one poll may carry."""
-
-
-class WorkerOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What a worker is told besides the settings that it shares with servers. No server: it uses the store."""
-
-    servers: tuple[str, ...] = ()
-    token: str | None = None
-    name: str = ""
-    low: int = 10
-    high: int = 10
-    prefetch: int | None = None
-    webhooks: bool = False
 
 
 class WorkerProcess:

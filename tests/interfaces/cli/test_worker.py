@@ -90,6 +90,20 @@ def test_a_store_in_the_environment_is_no_contradiction(call: Callable[..., Resu
     result = call("worker", "--server", "http://a", TICKWHEEL_STORE="postgresql://h/d")
     assert "--store" not in result.stderr
     assert "--app: is missing" in result.stderr
+    others = {
+        "TICKWHEEL_ADVERTISE": "10.0.0.7",
+        "TICKWHEEL_CLUSTER": "blue",
+        "TICKWHEEL_COORDINATOR": "etcd://h",
+        "TICKWHEEL_HISTORY": "old",
+        "TICKWHEEL_KEY_CACHE": "redis://h",
+        "TICKWHEEL_LEASE_CACHE": "redis://h",
+        "TICKWHEEL_PROCESSES": "4",
+        "TICKWHEEL_QUEUE": "redis://h",
+        "TICKWHEEL_ROLES": "api",
+    }
+    assert call("worker", "--server", "http://a", **others).stderr == result.stderr
+    asked = call("worker", "--server", "http://a", "--webhooks", "--lease-cache", "redis://h")
+    assert asked.stderr.startswith("Error: --lease-cache: doesn't go with --server")
 
 
 def test_a_server_in_the_environment_is_none_when_a_store_is_asked_for(call: Callable[..., Result]) -> None:

@@ -5,11 +5,10 @@ from typing import Any, Final
 import click
 from click.core import ParameterSource
 
-from tickwheel.config import ENV_PREFIX, Settings
+from tickwheel.config import ENV_PREFIX, Settings, WorkerOptions, setting_default
 from tickwheel.domain.errors import ConfigError, FieldProblem
 from tickwheel.interfaces.cli.settings_options import ALL, read_settings, settings_options
 from tickwheel.interfaces.worker.concurrency import parse_concurrency
-from tickwheel.interfaces.worker.plan import WorkerPlan
 
 SHARED: Final = (
     "app",
@@ -30,6 +29,8 @@ SHARED: Final = (
 )
 """Settings of servers that workers have too."""
 LEFT_OUT: Final = tuple(name for name in ALL if name not in SHARED)
+OF_STORE: Final = ("store", "queue", "lease_cache", "cluster", "advertise")
+"""Of these, the ones that mean nothing to a worker over HTTP."""
 DEFAULT_CONCURRENCY: Final = "10"
 
 
@@ -85,7 +86,7 @@ def worker(context: click.Context, /, reload: bool, **given: Any) -> None:
     A worker that dies loses nothing: its runs start elsewhere, within two seconds where its connection breaks. On
     SQLite a worker and its server talk over HTTP.
     """
-    plan, settings = read_plan(context, given)
+    options, settings = read_options(context, given)
     if reload:
         from tickwheel.interfaces.cli.reloading import run_reloading
 
@@ -93,28 +94,27 @@ def worker(context: click.Context, /, reload: bool, **given: Any) -> None:
         return
     from tickwheel.interfaces.cli.worker_process import run_worker
 
-    run_worker(settings, plan)
+    run_worker(settings, options)
 
 
-def read_plan(context: click.Context, given: dict[str, Any]) -> tuple[WorkerPlan, Settings]:
+def read_options(context: click.Context, given: dict[str, Any]) -> tuple[WorkerOptions, Settings]:
     """What is asked for. Raises `ConfigError` with every problem."""
     problems: list[FieldProblem] = []
     servers = tuple(given["server"])
-    # What the environment says is there for other commands, too: only what is asked for is a contradiction.
-    store_is_asked = context.get_parameter_source("store") is ParameterSource.COMMANDLINE
-    if store_is_asked and context.get_parameter_source("server") is ParameterSource.ENVIRONMENT:
+    # What the environment or a file says is there for other commands, too: only what is asked for contradicts.
+    asked = [name for name in OF_STORE if context.get_parameter_source(name) is ParameterSource.COMMANDLINE]
+    if asked and context.get_parameter_source("server") is ParameterSource.ENVIRONMENT:
         servers = ()
-    overrides = {"store": "", "queue": ""} if servers and not store_is_asked else {}
-    if servers and store_is_asked:
-        problems.append(
-            FieldProblem("--store", "doesn't go with --server: a worker takes its work from one of them")
-        )
+    unused = {name: setting_default(name) for name in (*LEFT_OUT, *OF_STORE)} if servers else {}
+    if servers:
+        message = "doesn't go with --server: it is for workers that take their work from the store"
+        problems += [FieldProblem(f"--{name.replace('_', '-')}", message) for name in asked]
     low, high = parse_concurrency(given["concurrency"], problems, "--concurrency")
     token = (given["token"] or "").split(",")[0].strip()  # the server's variable may hold several
     if not token.isprintable() or not token.isascii():
         problems.append(FieldProblem("--token", "holds characters that no token has"))
     try:
-        settings = read_settings(context, {"token": (), **overrides})
+        settings = read_settings(context, {"token": (), **unused})
     except ConfigError as error:
         raise ConfigError([*problems, *error.problems]) from error
     if not servers and not settings.store:
@@ -127,7 +127,7 @@ def read_plan(context: click.Context, given: dict[str, Any]) -> tuple[WorkerPlan
         problems.append(FieldProblem("--app", message))
     if problems:
         raise ConfigError(problems)
-    plan = WorkerPlan(
+    options = WorkerOptions(
         servers=servers,
         token=token or None,
         name=given["name"] or "",
@@ -136,4 +136,4 @@ def read_plan(context: click.Context, given: dict[str, Any]) -> tuple[WorkerPlan
         prefetch=given["prefetch"],
         webhooks=given["webhooks"],
     )
-    return plan, settings
+    return options, settings

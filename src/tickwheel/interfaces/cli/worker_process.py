@@ -3,16 +3,13 @@
 import asyncio
 from typing import Final
 
-import msgspec
-
-from tickwheel.config import Settings
+from tickwheel.config import Settings, WorkerOptions
 from tickwheel.domain.errors import StoreUnavailable
 from tickwheel.interfaces.cli.failures import Failure
 from tickwheel.interfaces.cli.process import loop_factory, raise_open_files_limit
 from tickwheel.interfaces.cli.stopping import Stopping
 from tickwheel.interfaces.cli.terminal import Terminal
-from tickwheel.interfaces.worker.plan import WorkerPlan
-from tickwheel.wiring import WorkerOptions, WorkerProcess, open_worker, shown_store
+from tickwheel.wiring import WorkerProcess, open_worker, shown_store
 
 GOODBYE_S: Final = 6
 """What a worker takes on top of the grace time at most, to get rid of its last reports."""
@@ -20,23 +17,23 @@ RETRY_S: Final = 1.0
 NAMES_SHOWN: Final = 20
 
 
-def run_worker(settings: Settings, plan: WorkerPlan) -> None:
+def run_worker(settings: Settings, options: WorkerOptions) -> None:
     """Work until a signal; returns after a clean drain. Raises `TickwheelError` when it can't start."""
     raise_open_files_limit()
     stopping = Stopping(settings.grace_seconds, GOODBYE_S)
     stopping.install()
     with asyncio.Runner(loop_factory=loop_factory()) as runner:
-        runner.run(_run(settings, plan, stopping))
+        runner.run(_run(settings, options, stopping))
 
 
-async def _run(settings: Settings, plan: WorkerPlan, stopping: Stopping) -> None:
+async def _run(settings: Settings, options: WorkerOptions, stopping: Stopping) -> None:
     terminal = Terminal()
     asked = asyncio.ensure_future(stopping.wait())
     try:
-        worker = await _start(settings, plan, asked, terminal)
+        worker = await _start(settings, options, asked, terminal)
         if worker is None:
             return
-        terminal.write_line(_greeting(worker, plan))
+        terminal.write_line(_greeting(worker, options))
         await asked
         terminal.write_line(_farewell(worker, settings))
         await worker.stop(settings.grace_seconds * 1000)
@@ -48,10 +45,9 @@ async def _run(settings: Settings, plan: WorkerPlan, stopping: Stopping) -> None
 
 
 async def _start(
-    settings: Settings, plan: WorkerPlan, asked: "asyncio.Future[None]", terminal: Terminal
+    settings: Settings, options: WorkerOptions, asked: "asyncio.Future[None]", terminal: Terminal
 ) -> WorkerProcess | None:
     """The worker, once somebody gives it work; None when it was told to stop before."""
-    options = WorkerOptions(**msgspec.structs.asdict(plan))
     told = ""
     while not asked.done():
         try:
@@ -69,15 +65,15 @@ async def _start(
     return None
 
 
-def _greeting(worker: WorkerProcess, plan: WorkerPlan) -> str:
+def _greeting(worker: WorkerProcess, options: WorkerOptions) -> str:
     shown = ", ".join(worker.handlers[:NAMES_SHOWN])
     if len(worker.handlers) > NAMES_SHOWN:
         shown += f" and {len(worker.handlers) - NAMES_SHOWN} more"
     count = len(worker.handlers)
     serving = [f"{count} handler{'s' * (count != 1)}: {shown}"] if count else []
-    if plan.webhooks:
+    if options.webhooks:
         serving.append("webhooks")
-    at_a_time = str(plan.high) if plan.low == plan.high else f"{plan.low} to {plan.high}"
+    at_a_time = str(options.high) if options.low == options.high else f"{options.low} to {options.high}"
     return (
         f"Worker {worker.name} takes work from {worker.where}, {at_a_time} at a time,\n"
         f"serving {'; '.join(serving)}"

@@ -6,10 +6,10 @@ import threading
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, Self
 
-from tickwheel.config import Settings
+from tickwheel.config import Settings, WorkerOptions
 from tickwheel.domain.errors import ConfigError, FieldProblem
 from tickwheel.interfaces.worker.concurrency import checked_concurrency
-from tickwheel.wiring import WorkerOptions, WorkerProcess, open_worker, registered_handlers
+from tickwheel.wiring import WorkerProcess, open_worker, registered_handlers
 
 if TYPE_CHECKING:
     from tickwheel.wiring import Handlers

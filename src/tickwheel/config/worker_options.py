@@ -1,0 +1,15 @@
+"""What a worker is told besides the settings that it shares with servers."""
+
+import msgspec
+
+
+class WorkerOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """Checked already. No server: it uses the store of the settings."""
+
+    servers: tuple[str, ...] = ()
+    token: str | None = None
+    name: str = ""
+    low: int = 10
+    high: int = 10
+    prefetch: int | None = None
+    webhooks: bool = False
