@@ -3,19 +3,19 @@
 import secrets
 
 from tickwheel.config import Settings
-from tickwheel.domain.errors import ConfigError, FieldProblem
 from tickwheel.ports.clock import Clock
 from tickwheel.ports.keys import KeyedStore
 from tickwheel.ports.queue import Queue
 from tickwheel.services.known_keys import KnownKeys
 from tickwheel.services.remote.leased_queue import LeasedQueue
+from tickwheel.wiring.extras import require
 
 
 def with_brief_leases(queue: Queue, settings: Settings, clock: Clock) -> Queue:
     """The queue as workers are to use it. Raises `ConfigError`; sends nothing yet."""
     if not settings.lease_cache:
         return queue
-    require_redis("lease_cache")
+    require("redis", "lease_cache")
     from tickwheel.adapters.redis.brief_leases import open_redis_brief_leases
 
     holder = secrets.token_hex(4)
@@ -27,16 +27,7 @@ def open_known_keys(settings: Settings, store: KeyedStore, clock: Clock) -> Know
     """What is asked before an insert. Raises `ConfigError`; sends nothing yet."""
     if not settings.key_cache:
         return None
-    require_redis("key_cache")
+    require("redis", "key_cache")
     from tickwheel.adapters.redis.keys import open_redis_keys
 
     return KnownKeys(store, open_redis_keys(settings.key_cache, clock, cluster=settings.cluster), clock)
-
-
-def require_redis(setting: str) -> None:
-    """Raises `ConfigError` where the driver is not installed."""
-    try:
-        __import__("redis")
-    except ImportError as error:
-        message = f"needs the Redis driver ({error}): pip install 'tickwheel[redis]'"
-        raise ConfigError([FieldProblem(setting, message, "missing_extra")]) from error

@@ -7,6 +7,7 @@ from tickwheel.config import CLUSTER_SCHEMES, Settings
 from tickwheel.domain.errors import ConfigError, FieldProblem
 from tickwheel.ports.clock import Clock
 from tickwheel.ports.queue import Queue
+from tickwheel.wiring.extras import require
 
 VISIBLE_AGAIN_MS: Final = 5_000
 """How long a worker has from taking a hint to having begun the run; an owner publishes again after as long."""
@@ -23,21 +24,13 @@ def open_queue(url: str, settings: Settings, clock: Clock) -> Queue:
     if scheme == "memory":
         return MemoryQueue(clock, VISIBLE_AGAIN_MS)
     if scheme in CLUSTER_SCHEMES:
-        _require("psycopg", "postgresql", "the PostgreSQL driver")
+        require("psycopg", "queue")
         from tickwheel.adapters.postgresql.queue import open_postgresql_queue
 
         return open_postgresql_queue(url, clock, visible_again_ms=VISIBLE_AGAIN_MS)
     if scheme in ("redis", "rediss", "redis+cluster", "rediss+cluster"):
-        _require("redis", "redis", "the Redis driver")
+        require("redis", "queue")
         from tickwheel.adapters.redis.queue import open_redis_queue
 
         return open_redis_queue(url, clock, cluster=settings.cluster, visible_again_ms=VISIBLE_AGAIN_MS)
     raise ConfigError([FieldProblem("queue", f"there is no queue of kind {scheme!r}")])
-
-
-def _require(module: str, extra: str, described: str) -> None:
-    try:
-        __import__(module)
-    except ImportError as error:
-        message = f"needs {described} ({error}): pip install 'tickwheel[{extra}]'"
-        raise ConfigError([FieldProblem("queue", message, "missing_extra")]) from error

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tickwheel.config import CLUSTER_SCHEMES, Settings
-from tickwheel.domain.errors import ConfigError, FieldProblem
 from tickwheel.ports.clock import Clock
+from tickwheel.wiring.extras import require
 
 if TYPE_CHECKING:
     from tickwheel.adapters.postgresql.store import PostgresqlStore
@@ -20,11 +20,7 @@ def is_shared(url: str) -> bool:
 
 def require_driver() -> None:
     """Raise `ConfigError` when the extra is not installed."""
-    try:
-        import psycopg  # noqa: F401 - only whether it is there
-    except ImportError as error:
-        message = f"needs the PostgreSQL driver ({error}): pip install 'tickwheel[postgresql]'"
-        raise ConfigError([FieldProblem("store", message, "missing_extra")]) from error
+    require("psycopg", "store")
 
 
 async def open_shared_store(settings: Settings, clock: Clock) -> "tuple[PostgresqlStore, Sequence[str]]":

@@ -1,12 +1,14 @@
 """`tickwheel serve` on PostgreSQL: what it refuses at the start, and what a node without the API serves."""
 
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from click.testing import Result
 
+from tickwheel.domain.errors import ConfigError
 from tickwheel.interfaces.cli.failures import ExitCode
 from tickwheel.interfaces.client.calls import Call
 from tickwheel.interfaces.client.flow import Reply
@@ -60,20 +62,13 @@ def test_a_coordinator_that_is_none_is_one_line(blank_postgresql: str) -> None:
 
 
 def test_a_missing_driver_names_the_extra(call: Callable[..., Result], monkeypatch: pytest.MonkeyPatch) -> None:
-    import builtins
-    from typing import Any
-
-    real = builtins.__import__
-
-    def without_psycopg(name: str, *rest: Any) -> Any:
-        if name == "psycopg":
-            raise ImportError("No module named 'psycopg'")
-        return real(name, *rest)
-
     with monkeypatch.context() as patched:
-        patched.setattr(builtins, "__import__", without_psycopg)
-        with pytest.raises(Exception, match=r"pip install 'tickwheel\[postgresql\]'"):
+        patched.setitem(sys.modules, "psycopg", None)
+        with pytest.raises(ConfigError) as caught:
             shared_store.require_driver()
+    [problem] = caught.value.problems
+    assert problem.field == "store"
+    assert problem.message.endswith("pip install 'tickwheel[postgresql]'")
 
 
 @pytest.mark.slow
