@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import signal
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -164,6 +165,18 @@ def test_it_starts_again_when_a_file_changes(served: ServerProcess, folder: Path
         (folder / "app.py").write_text(APP)
         worker.wait_for_line("serving", count=3)
         assert worker.stop() == 0
+
+
+def test_asked_again_a_reloading_worker_ends_at_once(served: ServerProcess, folder: Path) -> None:
+    flags = ("--app", "app", "--reload", "--grace-seconds", "60")
+    with WorkerOfTests("--server", served.url, *flags, folder=folder) as worker:
+        worker.wait_for_line("serving")
+        served.client.schedule(handler="hold", schedule_type="INSTANT", payload=1)
+        worker.wait_for_line("holds 1")
+        worker.process.send_signal(signal.SIGINT)
+        worker.wait_for_line("again to quit at once")
+        worker.process.send_signal(signal.SIGINT)
+        assert worker.exit_code(within_s=20) != 0
 
 
 def test_only_python_files_are_looked_at(tmp_path: Path) -> None:

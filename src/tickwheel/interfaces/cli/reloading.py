@@ -27,8 +27,11 @@ def run_reloading(folder: Path | None = None) -> None:
     """Until Ctrl-C or SIGTERM; ends with the worker's exit code."""
     watched = folder or Path.cwd()
     asked = threading.Event()
+    child: subprocess.Popen[bytes] | None = None
 
     def on_signal(number: int, frame: object) -> None:
+        if asked.is_set() and child is not None and child.returncode is None:
+            child.send_signal(number)  # it drains already: this one ends it at once
         asked.set()
 
     for number in (signal.SIGTERM, signal.SIGINT):
