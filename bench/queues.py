@@ -8,10 +8,8 @@ neighbours on the machine disturb less. The servers are started here, as the tes
 import argparse
 import asyncio
 import json
-import os
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from pathlib import Path
 from time import perf_counter, process_time
 from typing import Final, NamedTuple
 
@@ -25,13 +23,13 @@ from tickwheel.adapters.system import SystemClock
 from tickwheel.config import Settings
 from tickwheel.domain.columns import empty
 from tickwheel.domain.job import Lane
+from tickwheel.interfaces.bench.cpu import process_ms
 from tickwheel.ports.queue import HINT, PACK_COUNT, WEBHOOKS, Queue, Topic
 from tickwheel.wiring.queues import open_queue
 
 TOPIC: Final = Topic(Lane.DEFAULT, WEBHOOKS)
 TAKEN_AT_ONCE: Final = 512
 PUBLISHED_AT_ONCE: Final = 8 * PACK_COUNT
-TICK_SECONDS: Final = 1 / os.sysconf("SC_CLK_TCK")
 
 
 class Subject(NamedTuple):
@@ -96,14 +94,7 @@ async def travel(queue: Queue, count: int, at_once: int) -> None:
 
 def cpu_seconds(pids: Sequence[int]) -> float:
     """User and system time of these processes."""
-    total = 0
-    for pid in pids:
-        try:
-            words = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-        except (FileNotFoundError, ProcessLookupError):
-            continue
-        total += int(words[11]) + int(words[12])
-    return total * TICK_SECONDS
+    return sum(map(process_ms, pids)) / 1000
 
 
 async def measure(name: str, count: int) -> dict[str, object]:

@@ -1,4 +1,4 @@
-"""A real `tickwheel dev` or `serve` on a free loopback port, stopped by its pid."""
+"""A real `tickwheel dev`, `serve` or `worker` (servers on a free loopback port), stopped by its pid."""
 
 import json
 import os
@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -27,27 +28,23 @@ def clean_environment() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if not name.startswith("TICKWHEEL_")}
 
 
-class ServerProcess:
-    """Started by the constructor; `url` is there once it listens. Use as a context manager."""
+class CommandProcess:
+    """A `tickwheel ...` that goes on until it is stopped. Started by the constructor; use as a context manager."""
 
-    def __init__(self, *arguments: str, folder: Path, command: str = "dev") -> None:
+    def __init__(self, *arguments: str, folder: Path, environment: Mapping[str, str] | None = None) -> None:
         self.lines: list[str] = []
         self._grown = threading.Condition()
         self.process = subprocess.Popen(
-            [*TICKWHEEL, command, "--port", "0", *arguments],
+            [*TICKWHEEL, *arguments],
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             stdin=subprocess.DEVNULL,
             text=True,
             cwd=folder,
-            env=clean_environment(),
+            env=clean_environment() | dict(environment or {}),
         )
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
-        found = ADDRESS.search(self.wait_for_line("running at"))
-        assert found is not None
-        self.url = found[1]
-        self.client = Client(self.url)
 
     def __enter__(self) -> Self:
         return self
@@ -58,7 +55,6 @@ class ServerProcess:
         if self.process.poll() is None:
             self.process.kill()
         self.process.wait()
-        self.client.close()
         self._reader.join(5)
         assert self.process.stdout is not None
         self.process.stdout.close()
@@ -70,17 +66,16 @@ class ServerProcess:
                 self.lines.append(line.rstrip("\n"))
                 self._grown.notify_all()
 
-    def wait_for_line(self, text: str, *, within_s: float = PATIENCE_S) -> str:
-        """The first line that holds the text."""
+    def wait_for_line(self, text: str, *, count: int = 1, within_s: float = PATIENCE_S) -> str:
+        """The line that holds the text for the `count`th time."""
 
-        def find() -> str | None:
-            return next((line for line in self.lines if text in line), None)
+        def found() -> list[str]:
+            return [line for line in self.lines if text in line]
 
         with self._grown:
-            self._grown.wait_for(lambda: find() or self.process.poll() is not None, within_s)
-            found = find()
-        assert found is not None, f"no line with {text!r} in {self.lines}"
-        return found
+            self._grown.wait_for(lambda: len(found()) >= count or self.process.poll() is not None, within_s)
+            assert len(found()) >= count, f"{text!r} is not {count} times in {self.lines}"
+            return found()[count - 1]
 
     def terminate(self) -> None:
         """SIGTERM."""
@@ -89,6 +84,23 @@ class ServerProcess:
     def exit_code(self, *, within_s: float = PATIENCE_S) -> int:
         """Its exit code; fails when it is still running after that."""
         return self.process.wait(within_s)
+
+
+class ServerProcess(CommandProcess):
+    """A `tickwheel dev` or `serve`; `url` is there once it listens."""
+
+    def __init__(self, *arguments: str, folder: Path, command: str = "dev") -> None:
+        super().__init__(command, "--port", "0", *arguments, folder=folder)
+        found = ADDRESS.search(self.wait_for_line("running at"))
+        assert found is not None
+        self.url = found[1]
+        self.client = Client(self.url)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        super().__exit__(kind, error, traceback)
+        self.client.close()
 
 
 def with_handlers(folder: Path) -> Path:
