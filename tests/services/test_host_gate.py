@@ -1,5 +1,6 @@
 """One host that hangs holds up no other, and its CRITICAL runs find a place."""
 
+import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -9,7 +10,8 @@ from tickwheel.domain.outcome import OK, Outcome
 from tickwheel.domain.run import RunState
 from tickwheel.ports.executor import Work
 from tickwheel.services.gates.host_gate import HostGate, host_of
-from tickwheel.services.ready import ReadyRing
+from tickwheel.services.gates.waiting import Waiting
+from tickwheel.services.ready import KIND_WEBHOOK, ReadyRing
 from tickwheel.services.scheduler import SchedulerSettings
 from tickwheel.testing.seeded_randomness import SeededRandomness
 from tickwheel.testing.virtual_clock import VirtualClock
@@ -144,3 +146,14 @@ async def test_runs_of_shards_that_left_are_promised_no_place() -> None:
     scheduler.gate.forget(range(256))
     assert (scheduler.gate.held_count, len(scheduler.gate.rows())) == (0, 0)
     await scheduler.drain(0)
+
+
+def test_what_waits_for_a_host_stays_in_due_order_when_some_expire() -> None:
+    waiting = Waiting(KIND_WEBHOOK)
+    timers = empty(TIMER, 60)
+    timers["due_ms"] = timers["scheduled_ms"] = np.arange(60)
+    timers["job_id"] = [n.to_bytes(16) for n in range(60)]
+    waiting.push(timers[:10], [5, *[None] * 9])
+    waiting.push(timers[10:], [None] * 50)
+    assert waiting.take_expired(5)["due_ms"].tolist() == [0]
+    assert waiting.take(0, 100)["due_ms"].tolist() == list(range(1, 60))

@@ -61,9 +61,7 @@ class Waiting:
         gone = np.isin(shards_of(rows["job_id"]), shards)
         if not gone.any():
             return 0
-        kept = rows[~gone]
-        self.ring = ReadyRing()
-        self.ring.push(kept[np.argsort(kept["due_ms"], kind="stable")])
+        self._refill(rows[~gone])
         if self._deadlines:
             for key in _keys(rows[gone]):
                 self._deadlines.pop(key, None)
@@ -81,9 +79,13 @@ class Waiting:
         rows = self.ring.rows()
         over = _matches(rows, expired)
         if over.any():
-            self.ring = ReadyRing()
-            self.ring.push(rows[~over])
+            self._refill(rows[~over])
         return rows[over]
+
+    def _refill(self, kept: Rows) -> None:
+        """A ring gives all its rows in no order."""
+        self.ring = ReadyRing()
+        self.ring.push(kept[np.argsort(kept["due_ms"], kind="stable")])
 
 
 def _matches(rows: Rows, keys: set[tuple[bytes, int]]) -> Bools:
