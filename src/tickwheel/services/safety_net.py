@@ -72,6 +72,7 @@ class SafetyNet:
         self._clock, self._on_due = clock, on_due
         self._at_ms: int | None = None
         self._alarm, self._hurries = Alarm(clock), False
+        self._restarts = 0
 
     async def run(self) -> None:
         """Look for ever."""
@@ -83,6 +84,7 @@ class SafetyNet:
     def start_over(self) -> None:
         """Begin a new pass at once, and go through it without pauses: somebody can do now what nobody could."""
         self._at_ms, self._hurries = None, True
+        self._restarts += 1
         self._alarm.ring()
 
     def _may_look(self) -> bool:
@@ -96,9 +98,12 @@ class SafetyNet:
             return
         overdue_ms = self._clock.now_ms() - (HURRIED_OVERDUE_MS if self._hurries else OVERDUE_MS)
         at_ms = self._begin_ms() if self._at_ms is None else self._at_ms
+        restarts = self._restarts
         page = await self._store.load_timers(
             at_ms, overdue_ms + 1, PAGE_TIMERS, *(() if shards is None else (shards,))
         )
+        if self._restarts != restarts:
+            return  # this page is read again, and for more shards maybe
         if not len(page):
             self._unserved.end_pass()
             self._at_ms, self._hurries = None, False

@@ -1,11 +1,15 @@
 """An owner and workers elsewhere: what is claimed for them, published, begun, lost, and handed back."""
 
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
 import pytest
 from msgspec.structs import replace
 
 from tickwheel.adapters.memory.queue import MemoryQueue
-from tickwheel.domain.columns import COMPLETION, CompletionCause, Rows
+from tickwheel.domain.columns import COMPLETION, TIMER, CompletionCause, Rows, empty
 from tickwheel.domain.job import Lane, Target, TargetType
 from tickwheel.domain.outcome import OutcomeClass
 from tickwheel.domain.rate import RateLimit
@@ -354,4 +358,62 @@ async def test_hints_do_not_pile_up_while_workers_are_busy() -> None:
         await world.store.renew_worker(remote.name, remote.note)
     assert world.queue is not None
     assert sum(await world.queue.depth(remote.topics)) <= 12, "a copy each minute"
+    await world.crash(scheduler)
+
+
+class CrowdedQueue(MemoryQueue):
+    """Always holds what others have put there."""
+
+    async def depth(self, topics: Sequence[Topic]) -> Sequence[int]:
+        return [100] * len(topics)
+
+
+async def test_what_waits_for_workers_that_are_gone_is_begun_here_at_once() -> None:
+    world = remote_world()
+    world.queue = CrowdedQueue(world.clock, 30_000)
+    remote = await Remote(world, names=("here",)).enlist()
+    scheduler = await world.start(local_routes=[handler_route("here")])
+    await world.clock.advance(1_500)
+    new = world.job(handler="here")
+    await world.store.insert_jobs([new])
+    scheduler.elsewhere.backlog.push(handler_route("here"), timer_of(new))
+    await world.clock.advance(1_000)
+    assert not world.calls
+    assert await world.store.end_worker(remote.name)
+    await world.clock.advance(1_500)
+    assert [call.work.job_id for call in world.calls] == [new.job.job_id]
+    await world.crash(scheduler)
+
+
+def timer_of(new: NewJob) -> Rows:
+    assert new.timer is not None
+    row = empty(TIMER, 1)
+    row["job_id"], row["due_ms"] = np.void(new.job.job_id), new.timer.due_ms
+    row["scheduled_ms"], row["gen"], row["flags"] = new.timer.scheduled_ms, 1, new.job.timer_flags
+    return row
+
+
+async def test_a_worker_that_comes_while_overdue_timers_are_read_gets_them_at_once() -> None:
+    world = remote_world()
+    scheduler = await world.start()
+    remote, load = Remote(world), world.memory.load_timers
+    read_ends = asyncio.Event()
+
+    async def load_slowly(*args: Any) -> Rows:
+        page = await load(*args)
+        if not len(page) and not read_ends.is_set():
+            await world.add(scheduler, world.job(handler="far"))
+            await world.clock.sleep_ms(100)  # nobody can do it
+            await remote.enlist()
+            await world.clock.sleep_ms(2_000)
+            read_ends.set()
+        return page
+
+    await world.clock.advance(4_000)
+    world.memory.load_timers = load_slowly  # type: ignore[method-assign,assignment]
+    for _ in range(400):
+        if not read_ends.is_set():
+            await world.clock.advance(50)
+    assert read_ends.is_set()
+    await begin_all(world, remote, 1, within_ms=1_000)
     await world.crash(scheduler)

@@ -112,10 +112,10 @@ class Backlog:
         begin = self._turn % max(1, len(routes))
         for lane in Lane:
             for route in routes[begin:] + routes[:begin]:  # in turn, so that no route is always first
-                room = min(limit, self.room(Topic(lane, route)))
-                timers = self._rings[route].take(_kind(route), lane, room) if room > 0 else empty(TIMER)
+                ring, kind, topic = self._rings[route], _kind(route), Topic(lane, route)
+                room = min(limit, self.room(topic)) if ring.count(kind, lane) else 0
+                timers = ring.take(kind, lane, room) if room > 0 else empty(TIMER)
                 if len(timers):
-                    topic = Topic(lane, route)
                     taken.append((topic, timers))
                     self._claiming[topic] = self._claiming.get(topic, 0) + len(timers)
                     rate = self._rate_of(route)

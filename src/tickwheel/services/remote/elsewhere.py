@@ -164,11 +164,11 @@ class Elsewhere:
     def _on_routes(self, fresh: Sequence[str], gone: Sequence[str]) -> None:
         for route in gone:
             self._ready.push(self.backlog.drop(route))
-        for route in self._local:
-            if not self.routes.slots(route):  # nobody is left there: what waits is done here
-                self._ready.push_back(self.backlog.drop(route))
+        here = [route for route in self._local if not self.routes.slots(route) and self.backlog.waits(route)]
+        for route in here:  # nobody is left there: what waits is done here
+            self._ready.push_back(self.backlog.drop(route))
         if fresh:
             self._unserved.count_anew()
             self._on_fresh()
-        if fresh or gone:
+        if fresh or gone or here:
             self._on_room()

@@ -99,8 +99,10 @@ class Outbox:
 
     def adopt(self, run: Run, due_ms: int) -> None:
         """A queued run that this owner did not publish: its claimer is gone, or its answer was lost."""
-        if any((self._is_of(chunk, run)).any() for chunk in self._chunks):
+        if any(self._is_of(chunk, run).any() for chunk in self._chunks):
             return
+        if len(self._chunks) > 2:  # thousands come one by one; the first chunk may be under a look
+            self._chunks[1:] = [np.concatenate(self._chunks[1:])]
         row = empty(PUBLISHED, 1)
         row["look_mono_ms"], row["due_ms"] = self._clock.monotonic_ms(), due_ms
         row["sent_mono_ms"] = row["look_mono_ms"] - REPEAT_MS
