@@ -12,12 +12,14 @@ from tickwheel.adapters.memory.store import MemoryStore
 from tickwheel.domain.columns import CLAIM, ClaimVerdict
 from tickwheel.domain.ids import make_job_id, shard_of
 from tickwheel.domain.job import Job, Lane, ScheduleType, Spec, Target, TargetType
+from tickwheel.domain.lanes import LaneSlots
 from tickwheel.domain.outcome import OK, Outcome, OutcomeClass, ProgressNote, RetryPolicy
 from tickwheel.domain.run import RunState, fencing_token
 from tickwheel.ports.executor import Progress, Report, Work
-from tickwheel.ports.queue import HINT, Topic, route_of
+from tickwheel.ports.queue import HINT, Delivery, Topic, route_of
 from tickwheel.ports.store import Change, FirstTimer, JobView, LedgerWrite, NewJob, Run
 from tickwheel.ports.workers import WorkerNote
+from tickwheel.services.remote.room import Room
 from tickwheel.services.remote.store_source import StoreSource
 from tickwheel.services.remote.worker_loop import WorkerLoop
 from tickwheel.testing.seeded_randomness import SeededRandomness
@@ -281,3 +283,20 @@ async def test_what_was_begun_before_the_process_stood_still_is_not_started_afte
         await yard.clock.advance(1_000)
         assert not worker.executor.calls
         assert await yard.states(keys) == {RunState.RUNNING}, "whoever finds its lease over starts it elsewhere"
+
+
+async def test_a_queue_that_is_away_is_told_of_once_per_look() -> None:
+    async with at_work(0) as (yard, _):
+        worker = StoreWorker(yard)
+        note, room = WorkerNote(name="w", handlers=("work",), slots=1), Room(LaneSlots(1), 0)
+        await worker.source.enlist(note)
+        [key] = await yard.offer()
+        take, yard.queue.take = yard.queue.take, away  # type: ignore[method-assign]
+        with pytest.raises(ConnectionError):
+            await worker.source.take(room, 0, note)
+        yard.queue.take = take  # type: ignore[method-assign]
+        assert [one.key[:2] for one in (await worker.source.take(room, 0, note)).assignments] == [key]
+
+
+async def away(topics: Sequence[Topic], limit: int) -> Sequence[Delivery]:
+    raise ConnectionError("no route")

@@ -140,7 +140,11 @@ class StoreSource:
     async def _look(self, room: Room) -> Given:
         """What there is; goes on to its end when nobody waits for it any more, because runs may have begun."""
         self._unfinished = looking = asyncio.create_task(self._take_by_lanes(room))
-        given = await asyncio.shield(looking)
+        try:
+            given = await asyncio.shield(looking)
+        except Exception:
+            self._unfinished = None  # it failed, and whoever waits is told so once
+            raise
         self._unfinished = None
         return given
 
