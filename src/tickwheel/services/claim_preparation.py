@@ -35,12 +35,12 @@ from tickwheel.services.shares import FreeSlots
 from tickwheel.services.slot_holders import slots_held
 
 BATCH_TIMERS: Final = 1_000
-UNKNOWN_PAUSE_MS: Final = 250
-"""How long a timer of which nobody is known to run the target waits while it is not known who runs what."""
 FEW_TIMERS: Final = 128
 """The same while a tenant with few runs is there beside one with many: a batch is what the few wait for."""
 LANE_SHARE: Final = 32
 """So many of a batch may be of one lane whatever waits in the others, if it has slots of its own."""
+UNKNOWN_PAUSE_MS: Final = 250
+"""How long a timer of which nobody is known to run the target waits while it is not known who runs what."""
 
 
 class ClaimPreparation:

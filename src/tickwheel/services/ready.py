@@ -38,8 +38,7 @@ class ReadyRing:
     """Due timers per (kind, lane): first come first served within a tenant."""
 
     def __init__(self) -> None:
-        self._weights = np.ones(BUCKET_COUNT)
-        self._shares = [Shares(self._weights) for _ in range(KIND_COUNT * LANE_COUNT)]
+        self._shares = [Shares() for _ in range(KIND_COUNT * LANE_COUNT)]
         self._rings = [FairQueue(shares) for shares in self._shares]
 
     def __len__(self) -> int:
@@ -112,7 +111,10 @@ class ReadyRing:
         """The bucket's share beside that of the others, who have 1 unless told otherwise."""
         if not weight > 0:
             raise ValueError(f"the weight of a share is above 0, not {weight}")
-        self._weights[bucket] = weight
+        weights = self._shares[0].weights.copy()
+        weights[bucket] = weight
+        for shares in self._shares:
+            shares.weights = weights
 
     def note_ended(self, kind: int, flags: npt.NDArray[np.integer[Any]], took_ms: Ints) -> None:
         """Runs of these flags have held their slots for so long."""

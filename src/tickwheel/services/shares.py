@@ -29,7 +29,9 @@ FORGETTING: Final = 1 / 16
 """How much one run counts in its bucket's average."""
 _ROUNDS: Final = 3
 LEAST_COST_MS: Final = 1.0
-_EVEN: Final = np.ones(BUCKET_COUNT)
+EVEN: Final = np.ones(BUCKET_COUNT)
+"""Shared by all who weigh everybody alike: there may be thousands of rings."""
+EVEN.setflags(write=False)
 
 
 class FreeSlots(NamedTuple):
@@ -42,10 +44,10 @@ class FreeSlots(NamedTuple):
 
 
 class Shares:
-    """The buckets of one lane of one executor kind. `weights` by bucket; its owner may change them."""
+    """The buckets of one lane of one executor kind. `weights` by bucket; whoever made this may replace them."""
 
-    def __init__(self, weights: Floats = _EVEN) -> None:
-        self._weights = weights
+    def __init__(self) -> None:
+        self.weights: Floats = EVEN
         self._cost_ms: Floats | None = None
         self._typical_ms = LEAST_COST_MS
         self._seen = -1
@@ -55,9 +57,9 @@ class Shares:
     def units(self, buckets: Ints) -> Floats:
         """What one run of each bucket counts: its cost by its weight."""
         if self._cost_ms is None:
-            return 1.0 / self._weights[buckets]
+            return 1.0 / self.weights[buckets]
         costs = self._cost_ms[buckets]
-        return np.where(costs > 0, costs, self._typical_ms) / self._weights[buckets]
+        return np.where(costs > 0, costs, self._typical_ms) / self.weights[buckets]
 
     def note_ended(self, bucket: int, count: int, mean_ms: float) -> None:
         """So many runs of the bucket have held their slots for so long, on the average."""
@@ -86,7 +88,7 @@ class Shares:
         units = self.units(buckets)
         if slots is None or self._alone(buckets, slots.now_ms):
             return share_out(starts, units, wanted, limit), np.ones(len(buckets), dtype=np.bool_)
-        held, times = slots.held()[buckets], THRESHOLD * self._weights[buckets]
+        held, times = slots.held()[buckets], THRESHOLD * self.weights[buckets]
         # After taking x: held + x <= times * (free - x), rounded up, so that a single slot is taken too.
         most = np.floor((times * (slots.free + 1) - held) / (times + 1))
         room = np.clip(most, 0, wanted).astype(np.int64)

@@ -141,7 +141,7 @@ class Shedding:
             began_ms = self._clock.monotonic_ms()
             await self._clock.sleep_ms(LOOK_MS)
             late_ms = max(0, self._clock.monotonic_ms() - began_ms - LOOK_MS)
-            # Rises at once, falls by half: a single pause of the process is over before anybody notices.
+            # Half of it is what was seen last: a single short pause of the process is soon forgotten.
             self._lag_ms = (self._lag_ms + late_ms) // 2
             self._look()
 

@@ -23,6 +23,7 @@ from tickwheel.domain.rate import RateLimit
 from tickwheel.ports.clock import Clock, Randomness
 from tickwheel.ports.events import EventSink, HostClosed, HostOpened
 from tickwheel.ports.executor import Work
+from tickwheel.ports.queue import handler_route
 from tickwheel.services.alarm import Alarm
 from tickwheel.services.gates.evidence import Ended, Evidence, read_evidence
 from tickwheel.services.gates.host import Change, Ends, Host
@@ -169,10 +170,12 @@ class HostGate:
                 on_due()
 
     def _name_of(self, target: Target) -> str | None:
-        """What a target is counted under; None where it isn't."""
+        """What a target is counted under; None where it isn't. No host looks like the route of a handler."""
         if target.type is TargetType.HTTP_WEBHOOK:
             return host_of(target.endpoint)
-        return handler_key(target.name) if self._rates_handlers and self.hosts.rates_handler(target.name) else None
+        return (
+            handler_route(target.name) if self._rates_handlers and self.hosts.rates_handler(target.name) else None
+        )
 
     def _enter(self, host: Host, numbers: Sequence[int], lanes: Sequence[int]) -> list[int]:
         """Give these rows of a batch places at their host, in order; those that find none."""
@@ -310,11 +313,6 @@ def _ends_of(numbers: Sequence[int], evidence: Evidence, ended: Ended) -> Ends:
 
 def _kind_of(target: Target) -> int:
     return KIND_WEBHOOK if target.type is TargetType.HTTP_WEBHOOK else KIND_HANDLER
-
-
-def handler_key(name: str) -> str:
-    """What a handler is counted under: no host looks like that."""
-    return f"handler:{name}"
 
 
 def shown(name: str) -> str:

@@ -6,6 +6,7 @@ from typing import Final
 
 from tickwheel.domain.breaker import BreakerState, Cause
 from tickwheel.domain.rate import Gcra, RateLimit
+from tickwheel.ports.queue import handler_route
 from tickwheel.services.gates.host import Host
 from tickwheel.services.ready import KIND_WEBHOOK
 
@@ -29,7 +30,7 @@ class Hosts:
         share: Callable[[], float],
     ) -> None:
         self._limit, self._share = limit, share
-        rates = {**host_rates, **{f"handler:{name}": rate for name, rate in handler_rates.items()}}
+        rates = {**host_rates, **{handler_route(name): rate for name, rate in handler_rates.items()}}
         self._rates = {name: Gcra(rate) for name, rate in rates.items()}
         self._rated_handlers = frozenset(handler_rates)
         self.known: dict[str, Host] = {}
@@ -39,7 +40,7 @@ class Hosts:
         self._last_share = 1.0
 
     def rate_of(self, name: str) -> Gcra | None:
-        """The account of a host's or handler's (`handler:NAME`) rate, if it has one; runs elsewhere use it too."""
+        """The account of a host's rate, or a handler's by its route, if it has one; runs elsewhere use it too."""
         return self._rates.get(name)
 
     def rates_handler(self, name: str) -> bool:

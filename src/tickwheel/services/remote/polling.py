@@ -59,7 +59,7 @@ class Poll(msgspec.Struct, frozen=True):
 
 
 class Polled(msgspec.Struct, frozen=True):
-    """The answer. `stopped` are runs that the worker holds and has to let go of."""
+    """The answer. `cancelled` and `lost` are runs that the worker holds and has to let go of."""
 
     worker: str
     runs: Sequence[Begun]
