@@ -177,6 +177,21 @@ async def test_critical_run_is_the_probe() -> None:
     await scheduler.drain(0)
 
 
+async def test_runs_that_are_skipped_meanwhile_bring_no_second_probe() -> None:
+    world = world_of(64)
+    scheduler = await started(world, DEAD, 100)
+    await world.clock.advance(500)
+    world.behave = lambda work: None  # from now on it hangs
+    late = [world.job(in_ms=10, endpoint=TROUBLED, deadline_ms=6_000 + 100 * n) for n in range(50)]
+    await world.add(scheduler, *late)
+    await world.clock.advance(5_000)
+    assert len(world.executors[0].open) == 1
+    await world.clock.advance(7_000)
+    assert (await world.run_of(late[0].job.job_id)).state is RunState.SKIPPED
+    assert len(world.executors[0].open) == 1
+    await scheduler.drain(0)
+
+
 async def test_rate_of_a_host_is_kept_and_nothing_starves() -> None:
     world = world_of(64, host_rates={"troubled.example": RateLimit(50, 1_000, 5)})
     scheduler = await started(world, OK, 400)

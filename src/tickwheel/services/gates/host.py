@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 from tickwheel.domain.aimd import Aimd
 from tickwheel.domain.breaker import Breaker, BreakerState, Cause
 from tickwheel.domain.columns import Ints
+from tickwheel.domain.concurrency import RunKey
 from tickwheel.domain.lanes import LaneSlots
 from tickwheel.domain.rate import Gcra
 from tickwheel.services.gates.waiting import Waiting
@@ -51,7 +52,7 @@ class Host:
         "limit",
         "name",
         "pace",
-        "probing",
+        "probe",
         "promised",
         "rate",
         "slots",
@@ -66,7 +67,7 @@ class Host:
         self.pace = 0  # number of the twentieth of a second that `ended_now` counts
         self.ended_now = self.ended_before = 0
         self.aimd, self.breaker = Aimd(limit), Breaker()
-        self.probing = False  # the one attempt that a half-open breaker lets go is on its way
+        self.probe: RunKey | None = None  # the one run that a half-open breaker lets go, on its way
         self.idle_since_ms = 0
 
     @property
@@ -92,17 +93,15 @@ class Host:
         """How many more of this lane may be claimed now."""
         if not self.breaker.closed:
             state = self.breaker.look(now_ms)
-            return 0 if state is BreakerState.OPEN or self.probing else 1
+            return 0 if state is BreakerState.OPEN or self.probe is not None else 1
         room = self.slots.free(lane)
         return room if self.rate is None or not room else min(room, self.rate.available(now_ms))
 
     def take(self, lane: int, count: int, now_ms: int) -> None:
-        """So many are going to be claimed; the caller has asked `room` before."""
+        """So many are going to be claimed; the caller has asked `room` before, and names the `probe`."""
         self.slots.take(lane, count)
-        if count:
-            self.probing = not self.breaker.closed
-            if self.rate is not None:
-                self.rate.take(count, now_ms)
+        if count and self.rate is not None:
+            self.rate.take(count, now_ms)
 
     def note_ended(self, count: int, now_ms: int) -> None:
         """So many attempts ended, however."""
@@ -134,7 +133,7 @@ class Host:
                 counted = True
                 answered, failures = (True, 0) if has_answered else (answered, failures + has_failed)
         if counted:
-            self.probing = False
+            self.probe = None
         closed = answered and breaker.answered(now_ms)
         opened = bool(failures) and breaker.failed(failures, now_ms, fraction)
         if ends.retry_after_ms is not None:
@@ -175,7 +174,7 @@ class Host:
         return self.rate.next_ms(now_ms + 1) if self.rate is not None else now_ms + relook_ms
 
     def _closed(self) -> Change:
-        self.probing = False
+        self.probe = None
         return Change(opened=False, closed=True)
 
     def _is_full(self) -> bool:

@@ -18,6 +18,7 @@ from typing import Final
 import numpy as np
 
 from tickwheel.domain.columns import FLAG_LANE_MASK, TIMER, Rows, empty
+from tickwheel.domain.concurrency import RunKey
 from tickwheel.domain.job import Spec, Target, TargetType
 from tickwheel.domain.rate import RateLimit
 from tickwheel.ports.clock import Clock, Randomness
@@ -88,7 +89,7 @@ class HostGate:
             by_host.setdefault((name, _kind_of(spec.target)), []).append(number)
         for (name, kind), numbers in by_host.items():
             host = self.hosts.get(name, kind)
-            placeless = self._enter(host, numbers, lanes)
+            placeless = self._enter(host, timers, numbers, lanes)
             if placeless:
                 self._hold(host, timers[placeless], [specs[number] for number in placeless])
                 held += placeless
@@ -123,9 +124,9 @@ class HostGate:
         for (name, lane), count in places.items():
             host = self.hosts.known[name]
             host.slots.release(lane, count)
-            host.probing = False
-        for name in {name for name, _ in places}:
-            host = self.hosts.known[name]
+        for host in [self.hosts.known[name] for name in {name for name, _ in places}]:
+            if host.probe is not None and host.probe in [_key(timers, number) for number in unstarted]:
+                host.probe = None
             self._let_go(host, now_ms)
             self.hosts.forget(host, now_ms)
 
@@ -177,7 +178,7 @@ class HostGate:
             handler_route(target.name) if self._rates_handlers and self.hosts.rates_handler(target.name) else None
         )
 
-    def _enter(self, host: Host, numbers: Sequence[int], lanes: Sequence[int]) -> list[int]:
+    def _enter(self, host: Host, timers: Rows, numbers: Sequence[int], lanes: Sequence[int]) -> list[int]:
         """Give these rows of a batch places at their host, in order; those that find none."""
         now_ms = self._clock.monotonic_ms()
         host.promised = max(0, host.promised - len(numbers))
@@ -186,12 +187,16 @@ class HostGate:
         if all(lanes[number] == lane for number in numbers):
             room = min(len(numbers), host.room(lane, now_ms))
             host.take(lane, room, now_ms)
+            if room and not host.breaker.closed:
+                host.probe = _key(timers, numbers[0])
             return list(numbers[room:])
         placeless = []
         for number in numbers:
             lane = lanes[number]
             if host.room(lane, now_ms) > 0:
                 host.take(lane, 1, now_ms)
+                if not host.breaker.closed:
+                    host.probe = _key(timers, number)
             else:
                 placeless.append(number)
         return placeless
@@ -274,7 +279,7 @@ class HostGate:
                 self.held_count -= len(expired)
                 released = True
             if not host.breaker.closed and not host.used:
-                host.probing = False
+                host.probe = None
             released = self._let_go(host, now_ms) or released
             self._plan_look(host)
         return released
@@ -309,6 +314,10 @@ def _ends_of(numbers: Sequence[int], evidence: Evidence, ended: Ended) -> Ends:
         evidence.pushed[numbers].tolist(),
         max((length for length in retry_after if length is not None), default=None),
     )
+
+
+def _key(timers: Rows, number: int) -> RunKey:
+    return timers["job_id"][number].tobytes(), int(timers["scheduled_ms"][number])
 
 
 def _kind_of(target: Target) -> int:
