@@ -30,7 +30,7 @@ TIMEOUT_S: Final = 30
 CALM_SHARE: Final = 10
 """In a calm stretch comes a tenth of the capacity."""
 LATE_MS: Final = 250
-"""A second whose p99 is above this, and above twice the calm one, is not back to normal."""
+"""A second whose p99 is above this, and above twice the calm one, is not back to normal, nor one without a run."""
 MIB: Final = 1 << 20
 
 
@@ -77,7 +77,7 @@ def overload(store: str, folder: Path, plan: Plan, bar: Progress) -> Figures:
     )
     limit_ms = max(LATE_MS, 2 * _p99(calm))
     seconds_after = (scheduled_ms - during.ended_ms) // 1000
-    late_seconds = [n for n in range(calm_seconds) if _p99(late_ms[seconds_after == n]) > limit_ms]
+    late_seconds = [n for n in range(calm_seconds) if not _is_normal(late_ms[seconds_after == n], limit_ms)]
     memory = during.memory
     return {
         "capacity_per_s": rounded(capacity),
@@ -117,19 +117,18 @@ class Flood:
     def send(self, rate: int, seconds: int) -> Phase:
         """For so long."""
         began_ms = self._clock.now_ms()
-        instants = iter(range(began_ms, began_ms + seconds * 1000, max(1, BATCH * 1000 // rate)))
-        a_time = max(1, rate * 1 // 1000 // BATCH)  # batches per ms, where one is not enough
+        instants = iter([began_ms + n * BATCH * 1000 // rate for n in range(rate * seconds // BATCH)])
         self.offered = self.refused = 0
         memory: list[int] = []
         watcher = threading.Thread(target=self._watch, args=(began_ms + seconds * 1000, memory))
-        workers = [threading.Thread(target=self._work, args=(instants, a_time)) for _ in range(CONNECTIONS)]
+        workers = [threading.Thread(target=self._work, args=(instants,)) for _ in range(CONNECTIONS)]
         for thread in (watcher, *workers):
             thread.start()
         for thread in (watcher, *workers):
             thread.join()
         return Phase(began_ms, self._clock.now_ms(), self.offered, self.refused, memory)
 
-    def _work(self, instants: Iterator[int], a_time: int) -> None:
+    def _work(self, instants: Iterator[int]) -> None:
         connection, waited = self._connect(), threading.Event()
         while True:
             with self._lock:
@@ -138,14 +137,13 @@ class Flood:
                 break
             waited.wait(max(0, at_ms - self._clock.now_ms()) / 1000)
             body = handler_jobs("record", [self._clock.now_ms()] * BATCH, PAYLOAD)
-            for _ in range(a_time):
-                try:
-                    self._post(connection, body)
-                except (OSError, http.client.HTTPException) as error:
-                    connection.close()
-                    connection = self._connect()
-                    with self._lock:
-                        self.faults[type(error).__name__] += 1
+            try:
+                self._post(connection, body)
+            except (OSError, http.client.HTTPException) as error:
+                connection.close()
+                connection = self._connect()
+                with self._lock:
+                    self.faults[type(error).__name__] += 1
         connection.close()
 
     def _connect(self) -> http.client.HTTPConnection:
@@ -182,6 +180,10 @@ def _capacity(server: BenchServer, clock: Clock, seconds: int) -> tuple[float, i
     created = post_all(server.port, bodies(), connections=4, on_sent=lambda count: None)
     wait_until_quiet(*server.own_ports, ended=created)
     return created / max(1, clock.now_ms() - began_ms) * 1000, created
+
+
+def _is_normal(late_ms: Ints, limit_ms: int) -> bool:
+    return len(late_ms) > 0 and _p99(late_ms) <= limit_ms
 
 
 def _p99(late_ms: Ints) -> int:
