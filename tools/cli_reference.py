@@ -14,8 +14,8 @@ from tickwheel.config import ENV_PREFIX
 from tickwheel.interfaces.cli.failures import ExitCode
 from tickwheel.interfaces.cli.main import cli
 
-SHARED = ("--url", "--token", "--tenant", "--json", "--help")
-"""Options of nearly all commands: explained once, at the top of the page."""
+SHARED = ("--url", "--token", "--tenant", "--json")
+"""Options of all commands that talk to a server: explained once, at the top of the page."""
 
 
 def render() -> str:
@@ -56,11 +56,10 @@ def _section(path: str, command: click.Command, context: click.Context) -> str:
 
 
 def _option_row(parameter: click.Parameter, context: click.Context) -> tuple[str, str] | None:
-    if (
-        not isinstance(parameter, click.Option)
-        or not set(SHARED).isdisjoint(parameter.opts)
-        or _settings_flag(parameter)
-    ):
+    if not isinstance(parameter, click.Option) or "--help" in parameter.opts or _settings_flag(parameter):
+        return None
+    talks_to_a_server = any("--url" in other.opts for other in context.command.params)
+    if talks_to_a_server and not set(SHARED).isdisjoint(parameter.opts):
         return None
     record = parameter.get_help_record(context)
     return None if record is None else (f"`{record[0]}`", " ".join(record[1].split()))

@@ -99,8 +99,9 @@ WORKER_OPERATIONS: Final = (
         tag=_TAG,
         summary="Keep runs",
         description="Renews the leases of up to 1,000 runs, and the session (also with no run). Send it each "
-        "third of `lease_seconds`. `progress` (0 to 1) and `note` are shown on the run. A run that is not `held` "
-        "any more has to stop: `cancelled` by somebody, `lost` to another attempt, `ended` already, or `unknown`.",
+        "third of `lease_seconds`, and of `session_seconds` while no poll is pending. `progress` (0 to 1) and "
+        "`note` are shown on the run. A run that is not `held` any more has to stop: `cancelled` by somebody, "
+        "`lost` to another attempt, `ended` already, or `unknown`.",
         body=Body(
             "HeartbeatRequest",
             {"worker_id": _WORKER_ID, "runs": [{**_NAMED, "progress": 0.4, "note": "page 40 of 100"}]},
