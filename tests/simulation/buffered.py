@@ -90,20 +90,7 @@ class BufferedStory(Story):
             buffer.heal()
 
     def _strike(self) -> None:
-        kinds = (
-            "flush",
-            "tear",
-            "evict",
-            "corrupt",
-            "remember",
-            "go_back",
-            "away",
-            "full",
-            "tears",
-            "hang",
-            "heal",
-        )
-        kind = self._buffer_rng.choices(kinds, (1, 2, 2, 0.5, 2, 2, 1, 1, 1, 1, 6))[0]
+        [kind] = self._buffer_rng.choices(list(STRIKES), list(STRIKES.values()))
         self.faults.met[f"buffer: {kind}"] += 1
         for buffer in self.buffers:
             if kind in ("away", "full", "tears"):
