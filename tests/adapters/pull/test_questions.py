@@ -160,6 +160,36 @@ async def test_a_refusal_is_told_in_the_words_of_the_server(answer: bytes, shown
     assert str(refused.value).endswith(shown)
 
 
+async def test_requests_that_fail_together_all_come_to_the_server_that_lives() -> None:
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"{}")
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\n{}")
+        await writer.drain()
+        writer.close()
+
+    came: list[asyncio.StreamWriter] = []
+    all_came = asyncio.Event()
+
+    async def die(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"{}")
+        came.append(writer)
+        if len(came) == 2:
+            all_came.set()
+        await all_came.wait()
+        writer.close()
+
+    servers = [await asyncio.start_server(serve, "127.0.0.1", 0) for serve in (die, answer)]
+    calls = HttpCalls([f"http://127.0.0.1:{s.sockets[0].getsockname()[1]}" for s in servers], token=None)
+    try:
+        posts = [calls.post("/v1/workers/poll", {}, dict) for _ in range(2)]
+        assert await asyncio.wait_for(asyncio.gather(*posts), 10) == [{}, {}]
+        assert len(came) == 2
+    finally:
+        await calls.aclose()
+        for server in servers:
+            server.close()
+
+
 async def test_what_waits_fails_when_it_is_closed_and_no_other_server_is_asked() -> None:
     asked: list[bytes] = []
     came = asyncio.Event()

@@ -83,12 +83,13 @@ class HttpCalls:
         data = msgspec.json.encode(body)
         problem = ""
         for _ in self.servers:
-            url = self.servers[self._preferred] + path
+            asked = self._preferred
+            url = self.servers[asked] + path
             try:
                 status, received = await self._exchanges.exchange(self._request(url, data, ANSWER_MS + wait_ms))
             except ConnectionError as error:
                 problem = f"no answer from {url}: {error}"
-                self.look_elsewhere()
+                self._leave(asked)
                 continue
             if 200 <= status < 300:
                 return _decoded(received, answer, url)
@@ -97,12 +98,17 @@ class HttpCalls:
                 kind = Unauthorized if status in (401, 403) else Refused
                 raise kind(f"{url} answered {status}: {said}")
             problem = f"{url} answered {status}: {said}"
-            self.look_elsewhere()
+            self._leave(asked)
         raise ConnectionError(problem)
 
     async def aclose(self) -> None:
         """Drop connections; requests that are under way fail."""
         self._exchanges.close()
+
+    def _leave(self, asked: int) -> None:
+        """Of requests that fail together, only one moves on: two of them would come back to the dead one."""
+        if self._preferred == asked:
+            self.look_elsewhere()
 
     def _request(self, url: str, body: bytes, within_ms: int) -> EasyHandle:
         handle = pycurl.Curl()
