@@ -5,6 +5,7 @@ import itertools
 import os
 import signal
 from collections.abc import Sequence
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -128,6 +129,18 @@ async def test_death_of_the_process_is_a_lost_worker_with_its_cause(
         assert (await desk.run("add_async", {"a": 1, "b": 1})).result == b"2"
 
 
+async def test_a_process_that_died_while_it_was_idle_costs_nobody_an_attempt() -> None:
+    async with Desk() as desk:
+        first = msgspec.json.decode((await desk.run("add", {"a": 1, "b": 2})).result or b"")
+        os.kill(first["pid"], signal.SIGKILL)
+        async with asyncio.timeout(PATIENCE_S):
+            while Path(f"/proc/{first['pid']}").exists():
+                await asyncio.sleep(0.01)
+        second = msgspec.json.decode((await desk.run("add", {"a": 2, "b": 2})).result or b"")
+        assert second["sum"] == 4
+        assert second["pid"] != first["pid"]
+
+
 async def test_a_copy_that_a_handler_makes_of_its_process_says_nothing() -> None:
     async with Desk() as desk:
         for n in range(5):
@@ -154,8 +167,6 @@ async def test_kill_for_want_of_memory_is_named(monkeypatch: pytest.MonkeyPatch)
 def test_kills_are_counted_where_the_kernel_tells(
     tmp_path: "os.PathLike[str]", monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from pathlib import Path
-
     root = Path(tmp_path)
     (root / "cgroup").write_text("0::/a/b\n")
     (root / "a" / "b").mkdir(parents=True)

@@ -2,7 +2,7 @@
 
 from collections.abc import Generator
 from datetime import UTC, datetime
-from typing import Final
+from typing import Any, Final
 
 from tickwheel.domain.job import Lane
 from tickwheel.domain.outcome import PROGRESS_NOTE_LIMIT_CHARS, ProgressNote
@@ -118,9 +118,9 @@ class HandlerContext:
         """Somebody may want to know what was said."""
 
 
-def _fraction(progress: object, before: float | None) -> float | None:
+def _fraction(progress: Any, before: float | None) -> float | None:
     try:
-        value = float(progress)  # type: ignore[arg-type]  # whatever it is: that is what the except is for
+        value = float(progress)
     except Exception:  # a type of the user's may raise anything
         return before
     return before if value != value else min(1.0, max(0.0, value))

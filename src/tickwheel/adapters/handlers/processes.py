@@ -36,8 +36,12 @@ class _Child:
         self.process, self._reader, self._writer = process, reader, writer
         self.oom_kills = oom_kills()
 
+    @property
+    def lives(self) -> bool:
+        return self.process.returncode is None
+
     def kill(self) -> None:
-        if self.process.returncode is None:
+        if self.lives:
             self.process.kill()
 
     async def ask(self, call: Call, say: Callable[[ProgressNote], None]) -> Ended | None:
@@ -122,6 +126,9 @@ class ChildProcesses(Generic[Item]):
                     self._idle.append(waiting)
                     await waiting
                     continue
+                if child is not None and not child.lives:  # it died while it was idle: no attempt is to blame
+                    await child.end()
+                    child = None
                 try:
                     child = child or await _start()
                 except Exception as error:  # whatever keeps a process from starting, what waits has to end

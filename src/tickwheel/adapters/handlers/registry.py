@@ -17,14 +17,13 @@ _POSITIONAL: Final = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSIT
 class Registered:
     """A handler with the way to call it: which arguments (payload, ctx) it takes, and where it runs."""
 
-    __slots__ = ("argument_count", "arguments", "function", "in_process", "is_async", "name")
+    __slots__ = ("arguments", "function", "in_process", "is_async", "name")
 
     def __init__(self, name: str, function: Callable[..., Any], run_in: str | None = None) -> None:
         self.name, self.function = name, function
         self.is_async = inspect.iscoroutinefunction(function)
         self.in_process = _runs_apart(name, function, run_in)
         parameters = _parameters(name, function)
-        self.argument_count = len(parameters)
         try:
             self.arguments = _arguments(function, parameters)
             """From payload and context to what the function is called with. Raises `PayloadMisfit`."""
