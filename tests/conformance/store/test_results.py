@@ -90,12 +90,12 @@ async def test_results_are_told_apart_within_a_batch(arena: Arena, owner: Owner)
 async def test_what_an_attempt_says_is_shown_while_it_runs(arena: Arena, owner: Owner) -> None:
     new, held = await flying(arena, owner)
     batch = owner.renewal_batch(held, mark_running=1)
-    assert (await arena.store.renew(batch, {0: ProgressNote(0.25, "a \0 quarter")})).all()
+    assert (await arena.store.renew(batch, {0: ProgressNote(0.3, "a \0 quarter")})).all()
     run = await full(arena, new)
-    assert run.progress == 0.25
+    assert run.progress == 0.3
     assert (run.note or "").startswith("a ")
     assert (await arena.store.renew(batch)).all()
-    assert (await full(arena, new)).progress == 0.25
+    assert (await full(arena, new)).progress == 0.3
     assert (await arena.store.renew(batch, {0: ProgressNote(0.5)})).all()
     assert ((await full(arena, new)).progress, (await full(arena, new)).note) == (0.5, None)
     view = await arena.store.get_job(new.job.tenant_id, new.job.job_id)

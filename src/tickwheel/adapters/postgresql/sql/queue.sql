@@ -76,7 +76,7 @@ SELECT (SELECT q.number
          WHERE q.lane = p.lane AND q.route = p.route AND q.number >= p.floor
          ORDER BY q.number
          LIMIT 1),
-       (SELECT s.last_value FROM tickwheel.queue_packs_number_seq AS s)
+       (SELECT s.last_value - (NOT s.is_called)::int4 FROM tickwheel.queue_packs_number_seq AS s)
   FROM unnest(%(lanes)s::int2[], %(routes)s::text[], %(floors)s::int8[])
        WITH ORDINALITY AS p (lane, route, floor, place)
  ORDER BY p.place
