@@ -13,13 +13,12 @@ what removes the buckets of a process that died.
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
-from redis.exceptions import RedisError
 
 from tickwheel.adapters.redis.address import RedisAddress, read_address
-from tickwheel.adapters.redis.servers import Call, open_servers
+from tickwheel.adapters.redis.servers import Call, open_servers, run_commands
 from tickwheel.domain.columns import TIMER, Rows
 from tickwheel.domain.minutes import Bucket
 from tickwheel.ports.buffer import Pack
@@ -60,14 +59,15 @@ class RedisBuckets:
             key, life_ms = self._key(bucket), max(0, bucket.until_ms - now_ms) + LIFE_MS
             calls.append(Call(key, ("ZADD", key, *words)))
             calls.append(Call(key, ("PEXPIRE", key, life_ms)))
-        await self._ask(calls)
+        await run_commands(self._servers, calls)
 
     async def read(self, bucket: Bucket) -> Rows:
         key = self._key(bucket)
         members: list[bytes] = []
         while len(members) % READ_PACKS == 0:
             first = len(members)
-            [piece] = await self._ask([Call(key, ("ZRANGE", key, first, first + READ_PACKS - 1))])
+            call = Call(key, ("ZRANGE", key, first, first + READ_PACKS - 1))
+            [piece] = await run_commands(self._servers, [call])
             if not piece:
                 break
             members += piece
@@ -77,7 +77,7 @@ class RedisBuckets:
 
     async def drop(self, buckets: Sequence[Bucket]) -> None:
         keys = [self._key(bucket) for bucket in buckets]
-        await self._ask([Call(key, ("UNLINK", key)) for key in keys])
+        await run_commands(self._servers, [Call(key, ("UNLINK", key)) for key in keys])
 
     async def aclose(self) -> None:
         await self._servers.aclose()
@@ -85,14 +85,6 @@ class RedisBuckets:
     def _key(self, bucket: Bucket) -> bytes:
         minute = datetime.fromtimestamp(bucket.from_ms / 1000, UTC)
         return f"{self._prefix}{{{minute:%Y%m%d%H%M}:{bucket.sub:02}}}:{self._owner}".encode()
-
-    async def _ask(self, calls: Sequence[Call]) -> list[Any]:
-        """The answers; a command that is refused (no memory left, a replica) counts as a server that is away."""
-        answers = await self._servers.ask(calls) if calls else []
-        for answer in answers:
-            if isinstance(answer, RedisError):
-                raise ConnectionError(str(answer))
-        return answers
 
 
 def open_redis_buckets(url: str, clock: Clock, *, cluster: str, owner: str) -> RedisBuckets:

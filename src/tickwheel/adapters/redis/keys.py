@@ -2,12 +2,10 @@
 
 import hashlib
 from collections.abc import Sequence
-from typing import Any, Final
-
-from redis.exceptions import RedisError
+from typing import Final
 
 from tickwheel.adapters.redis.address import RedisAddress, read_address
-from tickwheel.adapters.redis.servers import Call, open_servers
+from tickwheel.adapters.redis.servers import Call, open_servers, run_commands
 from tickwheel.ports.clock import Clock
 from tickwheel.ports.keys import Key
 
@@ -27,24 +25,18 @@ class RedisKeys:
 
     async def seen(self, keys: Sequence[Key]) -> Sequence[bool]:
         names = [self._name(key) for key in keys]
-        return [answer == 1 for answer in await self._ask([Call(name, ("EXISTS", name)) for name in names])]
+        answers = await run_commands(self._servers, [Call(name, ("EXISTS", name)) for name in names])
+        return [answer == 1 for answer in answers]
 
     async def note(self, keys: Sequence[Key]) -> None:
         names = [self._name(key) for key in keys]
-        await self._ask([Call(name, ("SET", name, b"1", "EX", LIFE_S)) for name in names])
+        await run_commands(self._servers, [Call(name, ("SET", name, b"1", "EX", LIFE_S)) for name in names])
 
     async def aclose(self) -> None:
         await self._servers.aclose()
 
     def _name(self, key: Key) -> bytes:
         return self._prefix + b"{" + hashlib.sha256("\0".join(key).encode()).hexdigest().encode() + b"}"
-
-    async def _ask(self, calls: Sequence[Call]) -> list[Any]:
-        answers = await self._servers.ask(calls) if calls else []
-        for answer in answers:
-            if isinstance(answer, RedisError):
-                raise ConnectionError(str(answer))
-        return answers
 
 
 def open_redis_keys(url: str, clock: Clock, *, cluster: str) -> RedisKeys:

@@ -26,7 +26,7 @@ from redis.exceptions import (
 )
 
 from tickwheel.adapters.redis.address import Place, RedisAddress
-from tickwheel.adapters.redis.wire import CALL_SECONDS, Answer, Command, Wire
+from tickwheel.adapters.redis.wire import CALL_SECONDS, Answer, Command, Wire, see
 from tickwheel.ports.clock import Clock
 
 REDIRECTS: Final = 4
@@ -80,6 +80,15 @@ class Servers(Protocol):
         ...
 
     async def aclose(self) -> None: ...
+
+
+async def run_commands(servers: Servers, calls: Sequence[Call]) -> list[Any]:
+    """The answers. Raises `ConnectionError`, also where a server refuses (no memory left, a replica)."""
+    answers = await servers.ask(calls) if calls else []
+    for answer in answers:
+        if isinstance(answer, ResponseError):
+            raise ConnectionError(f"Redis refuses: {answer}")
+    return answers
 
 
 async def run_script(
@@ -232,6 +241,7 @@ class ClusterServers:
         """Callers of the same moment share one reading."""
         if self._reading is None or self._reading.done():
             self._reading = asyncio.create_task(self._read_map_of_any())
+            self._reading.add_done_callback(see)  # whoever waited may be gone
         seconds = deadline - asyncio.get_running_loop().time()
         done, _ = await asyncio.wait({self._reading}, timeout=seconds)
         if not done or self._reading.cancelled():

@@ -65,7 +65,8 @@ class Wakes:
             try:
                 await wire.ask([("SUBSCRIBE", channel) for channel in wanted])
             except ConnectionError:
-                self._hear(wire, None)
+                if self._wire is wire:  # who was listening already is woken by the end of the connection
+                    self._wire = None
                 raise
             if self._wire is wire:
                 self._heard.update(wanted)  # only now: whoever comes before asks for it too

@@ -98,7 +98,7 @@ class Wire:
         connecting = self._connecting
         if connecting is None or connecting.done():
             connecting = self._connecting = asyncio.create_task(self._connect())
-            connecting.add_done_callback(_see)  # whoever waited may be gone
+            connecting.add_done_callback(see)  # whoever waited may be gone
         done, _ = await asyncio.wait({connecting}, timeout=min(seconds, CONNECT_SECONDS))
         if not done:
             connecting.cancel()
@@ -164,6 +164,7 @@ class Wire:
         return ConnectionError(text if str(self.place) in text else f"{self.place}: {text}")
 
 
-def _see(task: "asyncio.Task[None]") -> None:
+def see(task: "asyncio.Task[None]") -> None:
+    """Look at how it ended, so that nobody complains that nobody did."""
     if not task.cancelled():
         task.exception()
