@@ -15,6 +15,7 @@ from tickwheel.ports.events import (
     MembershipFrozen,
     ShardsLeft,
     ShardsTaken,
+    WorkerLost,
 )
 
 STORY: tuple[Event, ...] = (
@@ -26,6 +27,7 @@ STORY: tuple[Event, ...] = (
     Deposed(incarnation="node-a-03.1", successor="node-a-03.2"),
     MembershipFrozen(frozen=True, error="no route"),
     LeadershipChanged(leads=True),
+    WorkerLost(worker="worker-1", proved=False, silent_ms=15_200),
 )
 
 
@@ -80,5 +82,6 @@ def test_each_event_is_one_line() -> None:
         "node.deposed",
         "membership.frozen",
         "leader.changed",
+        "worker.lost",
         "membership.resumed",
     ]

@@ -30,6 +30,7 @@ from tickwheel.ports.events import (
     ShardsLeft,
     ShardsTaken,
     TimersLoaded,
+    WorkerLost,
     WorkerResized,
     WorkerStalled,
 )
@@ -153,6 +154,10 @@ class LogSink:
                     incarnation=event.incarnation,
                     proved_dead=event.proved,
                     silent_ms=event.silent_ms,
+                )
+            case WorkerLost():
+                self._log.warning(
+                    "worker.lost", worker=event.worker, proved_dead=event.proved, silent_ms=event.silent_ms
                 )
             case Deposed():
                 self._log.warning("node.deposed", incarnation=event.incarnation, successor=event.successor)
