@@ -204,9 +204,11 @@ class Workbench:
 
     def _next_ms(self) -> int | None:
         """When something is due next, as the store has it."""
-        due_ms = min((key.due_ms for key in self._tables.timers), default=None)
         now_ms = self._clock.now_ms()
-        return due_ms if due_ms is None or due_ms > now_ms else now_ms + STUCK_STRIDE_MS
+        return min(
+            (key.due_ms if key.due_ms > now_ms else now_ms + STUCK_STRIDE_MS for key in self._tables.timers),
+            default=None,
+        )
 
     async def _step(self, to_ms: int) -> None:
         self._clock.step_ms(max(0, to_ms - self._clock.now_ms()))
