@@ -49,8 +49,8 @@ def plan(
 ) -> None:
     """Show what a load needs of machines.
 
-    Cores, memory, disk and log of a cluster on PostgreSQL: arithmetic from prices that were measured on slow
-    cores; a current server's core does about twice as much. Measure yours with `tickwheel bench`.
+    Cores, memory, disk and log of a cluster on PostgreSQL: arithmetic from prices that were measured on two cores
+    of a server's processor. Measure yours with `tickwheel bench`.
     """
     mean = peak / DEFAULT_PEAK_SHARE if mean is None else mean
     needed = needs(Load(jobs, peak, mean, payload_bytes, horizon_days, retention_days))
