@@ -10,13 +10,9 @@ there about a second after the old one was killed.
 
 import atexit
 import base64
-import fcntl
 import json
 import os
-import random
 import shutil
-import signal
-import socket
 import ssl
 import subprocess
 import tempfile
@@ -24,10 +20,12 @@ import time
 import urllib.request
 from functools import cache
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Final
+
+from .processes import Child, Opened, found_or_installed, free_ports
 
 PORTS: Final = range(11_000, 15_000)
+"""Below the range from which the system takes client ports."""
 START_SECONDS: Final = 30
 
 
@@ -37,30 +35,15 @@ class NoEtcd(Exception):
 
 def find_etcd() -> str:
     """The path of the server; root on a Debian machine without one installs the package. Raises `NoEtcd`."""
-    found = os.environ.get("ETCD_BIN") or shutil.which("etcd")
-    if found is None and os.geteuid() == 0 and shutil.which("apt-get"):
-        _install()
-        found = shutil.which("etcd")
+    found = found_or_installed(
+        lambda: os.environ.get("ETCD_BIN") or shutil.which("etcd"), "etcd-server", "etcd-client"
+    )
     if found is None:
         raise NoEtcd("no etcd here: install etcd-server, or set ETCD_BIN to the path of `etcd`")
     return found
 
 
-def _install() -> None:
-    with (Path(tempfile.gettempdir()) / "tickwheel-etcd-install.lock").open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)  # parallel test processes take turns
-        if shutil.which("etcd"):
-            return
-        for command in (["update"], ["install", "-y", "--no-install-recommends", "etcd-server", "etcd-client"]):
-            subprocess.run(
-                ["apt-get", "-q", *command],
-                env={**os.environ, "DEBIAN_FRONTEND": "noninteractive", "RUNLEVEL": "1"},
-                capture_output=True,
-                check=False,
-            )
-
-
-class EtcdServer:
+class EtcdServer(Child):
     """One member; `start`, `kill`, `freeze` and `thaw` it as you like."""
 
     def __init__(
@@ -69,28 +52,11 @@ class EtcdServer:
         self._command = [program, "--name", name, "--data-dir", str(folder / name), *arguments]
         self.name, self.port, self._tls = name, port, tls
         self._log = folder / f"{name}.log"
-        self.process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
         """Begin, or go on with the data of before; doesn't wait."""
         with self._log.open("ab") as log:
             self.process = subprocess.Popen(self._command, stdout=log, stderr=log, start_new_session=True)
-
-    def kill(self) -> None:
-        """kill -9."""
-        if self.process is not None:
-            self.process.kill()
-            self.process.wait(30)
-            self.process = None
-
-    def freeze(self) -> None:
-        """It hangs: connections are still accepted, nothing is answered."""
-        assert self.process is not None
-        self.process.send_signal(signal.SIGSTOP)
-
-    def thaw(self) -> None:
-        assert self.process is not None
-        self.process.send_signal(signal.SIGCONT)
 
     def ask(self, path: str, message: object, timeout: float = 2) -> Any:
         """A call to this member's JSON gateway. Raises OSError."""
@@ -110,7 +76,7 @@ class EtcdServer:
         return True
 
 
-class EtcdCluster:
+class EtcdCluster(Opened):
     """`count` members on loopback, with data folders of their own that `close` removes.
 
     With `certificate` and `key` they speak TLS to clients, and ask for a certificate that this one signed.
@@ -121,7 +87,7 @@ class EtcdCluster:
     ) -> None:
         program = find_etcd()
         self.folder = Path(tempfile.mkdtemp(prefix="tw-etcd-"))
-        ports = _free_ports(2 * count)
+        ports = free_ports(PORTS, 2 * count)
         names = [f"n{number}" for number in range(count)]
         peers = [f"http://127.0.0.1:{port}" for port in ports[count:]]
         self.servers = []
@@ -146,20 +112,10 @@ class EtcdCluster:
     def url(self) -> str:
         return "etcd://" + ",".join(f"127.0.0.1:{server.port}" for server in self.servers)
 
-    def __enter__(self) -> Self:
-        try:
-            for server in self.servers:
-                server.start()
-            self.wait()
-        except BaseException:
-            self.close()
-            raise
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
+    def open(self) -> None:
+        for server in self.servers:
+            server.start()
+        self.wait()
 
     def wait(self) -> None:
         """Until every running member serves."""
@@ -183,21 +139,6 @@ class EtcdCluster:
         for server in self.servers:
             server.kill()
         shutil.rmtree(self.folder, ignore_errors=True)
-
-
-def _free_ports(count: int) -> list[int]:
-    """Ports below the range from which the system takes client ports, free a moment ago."""
-    ports: list[int] = []
-    while len(ports) < count:
-        port = random.choice(PORTS)
-        with socket.socket() as probe:
-            try:
-                probe.bind(("127.0.0.1", port))
-            except OSError:
-                continue
-        if port not in ports:
-            ports.append(port)
-    return ports
 
 
 @cache

@@ -22,13 +22,13 @@ import time
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Final
 
 import psycopg
 from psycopg import sql
 
 from .postgresql_binaries import find_binaries
+from .processes import Opened
 
 PORTS: Final = range(15_000, 32_000)
 START_SECONDS: Final = 30
@@ -50,7 +50,7 @@ UNPRIVILEGED: Final[dict[str, Any]] = (
 """How a program is started that refuses to run as root."""
 
 
-class PostgresServer:
+class PostgresServer(Opened):
     """One server with a data folder of its own, which `close` removes.
 
     `durable` switches fsync on (off: the operating system keeps what a *killed* server wrote, all the same).
@@ -86,19 +86,9 @@ class PostgresServer:
         """How to connect; no password is asked for."""
         return f"postgresql://{user}@127.0.0.1:{self.port}/{database}"
 
-    def __enter__(self) -> Self:
-        try:
-            self.init()
-            self.start()
-        except BaseException:
-            self.close()
-            raise
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
+    def open(self) -> None:
+        self.init()
+        self.start()
 
     def init(self) -> None:
         """Make an empty data folder."""

@@ -6,15 +6,14 @@ test starts would refuse it as a setting that it doesn't know.) As a program, th
 version that there is besides what the tests take.
 """
 
-import fcntl
 import os
 import shutil
 import subprocess
-import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
+
+from .processes import install, may_install, one_at_a_time
 
 LOWEST_VERSION = 15
 SETTING = "TESTS_POSTGRESQL_BIN"
@@ -41,8 +40,8 @@ def find_binaries() -> Path:
     for folder in _found():
         if _is_usable(folder):
             return folder
-    if os.geteuid() == 0 and shutil.which("apt-get"):
-        with _lock():
+    if may_install():
+        with one_at_a_time():
             if not list(_debian()):
                 _install()
         for folder in _debian():
@@ -90,24 +89,14 @@ def _version(folder: Path) -> int:
     return int(words[2].split(".")[0]) if len(words) > 2 and words[2][0].isdigit() else 0
 
 
-@contextmanager
-def _lock() -> Iterator[None]:
-    """Parallel test processes take turns: apt allows one at a time."""
-    with (Path(tempfile.gettempdir()) / "tickwheel-postgresql-install.lock").open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield
-
-
 def _install() -> None:
     """Without a cluster of the package's own: it would take the default port."""
-    quiet = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
     ours = not _NO_MAIN_CLUSTER.exists()
     if ours:
         _NO_MAIN_CLUSTER.parent.mkdir(parents=True, exist_ok=True)
         _NO_MAIN_CLUSTER.write_text("create_main_cluster = false\n")
     try:
-        for command in (["update"], ["install", "-y", "--no-install-recommends", "postgresql"]):
-            subprocess.run(["apt-get", "-q", *command], env=quiet, capture_output=True, check=False)
+        install("postgresql")
     finally:
         if ours:
             _NO_MAIN_CLUSTER.unlink(missing_ok=True)

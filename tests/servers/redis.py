@@ -11,24 +11,22 @@ Nothing is written to disk, so a server that was killed comes back empty.
 """
 
 import atexit
-import fcntl
 import os
-import random
 import shutil
-import signal
-import socket
 import subprocess
 import tempfile
 import time
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Final
 
 import redis
 
+from .processes import Child, Opened, found_or_installed, free_ports
+
 PORTS: Final = range(5_000, 10_900)
+"""Below the range from which the system takes client ports."""
 START_SECONDS: Final = 30
 BUS_OFFSET: Final = 1
 NODE_TIMEOUT_MS: Final = 500
@@ -40,34 +38,13 @@ class NoRedis(Exception):
 
 def find_redis() -> str:
     """The path of the server; root on a Debian machine without one installs the package. Raises `NoRedis`."""
-    found = _found()
-    if found is None and os.geteuid() == 0 and shutil.which("apt-get"):
-        _install()
-        found = _found()
+    found = found_or_installed(lambda: os.environ.get("REDIS_BIN") or shutil.which("redis-server"), "redis-server")
     if found is None:
         raise NoRedis("no Redis here: install redis-server, or set REDIS_BIN to the path of `redis-server`")
     return found
 
 
-def _found() -> str | None:
-    return os.environ.get("REDIS_BIN") or shutil.which("redis-server")
-
-
-def _install() -> None:
-    with (Path(tempfile.gettempdir()) / "tickwheel-redis-install.lock").open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)  # parallel test processes take turns
-        if _found():
-            return
-        for command in (["update"], ["install", "-y", "--no-install-recommends", "redis-server"]):
-            subprocess.run(
-                ["apt-get", "-q", *command],
-                env={**os.environ, "DEBIAN_FRONTEND": "noninteractive", "RUNLEVEL": "1"},
-                capture_output=True,
-                check=False,
-            )
-
-
-class RedisServer:
+class RedisServer(Opened, Child):
     """One server; `start`, `kill`, `freeze` and `thaw` it as you like.
 
     `options` are words of its command line, `client` what this class itself connects with.
@@ -80,29 +57,18 @@ class RedisServer:
         self._client = client or {}
         self.port = port
         self.folder = Path(tempfile.mkdtemp(prefix="tw-redis-"))
-        self.process: subprocess.Popen[bytes] | None = None
 
     @property
     def url(self) -> str:
         return f"{'rediss' if self._tls else 'redis'}://127.0.0.1:{self.port}"
 
-    def __enter__(self) -> Self:
-        try:
-            self.start()
-        except BaseException:
-            self.close()
-            raise
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
+    def open(self) -> None:
+        self.start()
 
     def start(self) -> None:
         """Start it, empty, on the port it had (or a free one) and wait until it answers."""
         deadline = time.monotonic() + START_SECONDS
-        self.port = self.port or _free_ports(1)[0]
+        self.port = self.port or free_ports(PORTS, 1)[0]
         self.launch()
         while not self.answers():
             assert self.process is not None
@@ -140,35 +106,19 @@ class RedisServer:
             client.response_callbacks.clear()
             return client.execute_command(*words)
 
-    def kill(self) -> None:
-        """kill -9."""
-        if self.process is not None:
-            self.process.kill()
-            self.process.wait(30)
-            self.process = None
-
-    def freeze(self) -> None:
-        """It hangs: connections are still accepted, nothing is answered."""
-        assert self.process is not None
-        self.process.send_signal(signal.SIGSTOP)
-
-    def thaw(self) -> None:
-        assert self.process is not None
-        self.process.send_signal(signal.SIGCONT)
-
     def close(self) -> None:
         """End it and remove its folder."""
         self.kill()
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
-class RedisCluster:
+class RedisCluster(Opened):
     """Three masters with a replica each; a master that dies is replaced within about two seconds."""
 
     def __init__(self, masters: int = 3, replicas: int = 1) -> None:
         self._replicas = replicas
         count = masters * (1 + replicas)
-        self.servers = [self._server(port) for port in _free_ports(count, pairs=True)]
+        self.servers = [self._server(port) for port in free_ports(PORTS, count, beside=[BUS_OFFSET])]
 
     @staticmethod
     def _server(port: int) -> RedisServer:
@@ -183,20 +133,10 @@ class RedisCluster:
     def url(self) -> str:
         return "redis+cluster://" + ",".join(f"127.0.0.1:{server.port}" for server in self.servers)
 
-    def __enter__(self) -> Self:
-        try:
-            for server in self.servers:
-                server.start()
-            self._join()
-        except BaseException:
-            self.close()
-            raise
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
+    def open(self) -> None:
+        for server in self.servers:
+            server.start()
+        self._join()
 
     def _join(self) -> None:
         first = self.servers[0]
@@ -251,24 +191,6 @@ def _is_whole(server: RedisServer) -> bool:
         return b"cluster_state:ok" in info and server.ask("ROLE")[0:4:3] in ([b"master"], [b"slave", b"connected"])
     except redis.RedisError:
         return False
-
-
-def _free_ports(count: int, *, pairs: bool = False) -> list[int]:
-    """Ports below the range from which the system takes client ports, free a moment ago; `pairs`: the next too."""
-    ports: list[int] = []
-    while len(ports) < count:
-        port = random.choice(PORTS)
-        wanted = {port, port + BUS_OFFSET} if pairs else {port}
-        if wanted & {p + offset for p in ports for offset in (0, BUS_OFFSET)}:
-            continue
-        try:
-            for each in wanted:
-                with socket.socket() as probe:
-                    probe.bind(("127.0.0.1", each))
-        except OSError:
-            continue
-        ports.append(port)
-    return ports
 
 
 @cache

@@ -2,15 +2,16 @@
 
 import http.client
 import os
-import random
 import signal
-import socket
 import subprocess
 import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from .processes import free_ports
+
+PORTS = range(20_000, 32_001)
 START_LIMIT_S = 60
 STOP_LIMIT_S = 30
 POLL_S = 0.02
@@ -156,12 +157,4 @@ def start_all(nodes: Sequence[Serve]) -> None:
 
 def free_port() -> int:
     """Below the range that the system gives to outgoing connections, which could take it in between."""
-    rng = random.SystemRandom()
-    while True:
-        port = rng.randint(20_000, 32_000)
-        with socket.socket() as probe:
-            try:
-                probe.bind(("127.0.0.1", port))
-            except OSError:
-                continue
-            return port
+    return free_ports(PORTS, 1)[0]
