@@ -1,8 +1,19 @@
-"""The wordy part of an attempt's end, the same wherever the attempt was made."""
+"""What the end of an attempt writes, the same wherever the attempt was made: what was decided, and the words."""
 
+import numpy as np
+
+from tickwheel.domain.columns import CompletionCause
 from tickwheel.domain.outcome import Decision, Outcome, OutcomeClass
 from tickwheel.domain.run import RunState
 from tickwheel.ports.store import AttemptNote
+
+
+def write_decision(row: np.void, decision: Decision) -> None:
+    """Into its COMPLETION row."""
+    row["state"], row["lost_count"] = decision.state, decision.lost_count
+    row["retry_ms"] = -1 if decision.retry_at_ms is None else decision.retry_at_ms
+    if not decision.uses_attempt:
+        row["cause"] = CompletionCause.UNSTARTED
 
 
 def result_note(outcome: Outcome) -> AttemptNote | None:

@@ -21,7 +21,7 @@ from tickwheel.ports.clock import Clock, Randomness
 from tickwheel.ports.events import AttemptsStarted, EventSink
 from tickwheel.ports.executor import Executor, Progress, Report, Work
 from tickwheel.ports.store import AttemptNote, WorkDefinition
-from tickwheel.services.attempt_notes import failure_note, result_note
+from tickwheel.services.attempt_notes import failure_note, result_note, write_decision
 from tickwheel.services.completion import Completions
 from tickwheel.services.gates.evidence import Ended
 from tickwheel.services.inflight import ATTEMPT, InFlight
@@ -237,13 +237,9 @@ class Pool:
             self._randomness.fraction(),
             now_ms,
         )
-        rows["state"][number] = decision.state
         rows["outcome"][number] = outcome.outcome_class
         rows["http_status"][number] = outcome.http_status
-        rows["lost_count"][number] = decision.lost_count
-        rows["retry_ms"][number] = -1 if decision.retry_at_ms is None else decision.retry_at_ms
-        if not decision.uses_attempt:
-            rows["cause"][number] = CompletionCause.UNSTARTED
+        write_decision(rows[number], decision)
         notes[number] = failure_note(outcome, decision)
 
     def _free(self, slots: Sequence[int], attempts: Rows) -> None:

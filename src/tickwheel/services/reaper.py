@@ -25,7 +25,7 @@ from tickwheel.domain.run import IN_FLIGHT, RunState
 from tickwheel.ports.clock import Clock, Randomness
 from tickwheel.ports.store import AttemptNote, Run, Store
 from tickwheel.services.alarm import Alarm
-from tickwheel.services.attempt_notes import failure_note
+from tickwheel.services.attempt_notes import failure_note, write_decision
 from tickwheel.services.completion import Completions
 from tickwheel.services.ownership.unresolved import NEVER_MS
 from tickwheel.services.plans import read_policy
@@ -162,9 +162,7 @@ class Reaper:
             if work is not None:
                 policy = read_policy(work.spec)
                 decision = decide(LOST, run.attempt, run.lost_count, policy, self._randomness.fraction(), now_ms)
-                rows["state"][number] = decision.state
-                rows["lost_count"][number] = decision.lost_count
-                rows["retry_ms"][number] = -1 if decision.retry_at_ms is None else decision.retry_at_ms
+                write_decision(rows[number], decision)
                 note = failure_note(LOST, decision)
             notes[number] = note
         self._completions.add(rows, notes, [None] * len(due))

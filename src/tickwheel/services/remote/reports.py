@@ -21,7 +21,7 @@ from tickwheel.domain.run import IN_FLIGHT, RunState
 from tickwheel.ports.clock import Clock, Randomness
 from tickwheel.ports.executor import Work
 from tickwheel.ports.store import AttemptNote, Run, Store
-from tickwheel.services.attempt_notes import failure_note, result_note
+from tickwheel.services.attempt_notes import failure_note, result_note, write_decision
 from tickwheel.services.plans import read_policy
 from tickwheel.services.remote.ends import Ends
 from tickwheel.services.remote.held import HeldRun, HeldRuns, RunKey
@@ -202,10 +202,7 @@ class Reports:
             return result_note(outcome)
         policy = held.policy or RetryPolicy()
         decision = decide(outcome, held.attempt, held.lost_count, policy, self._randomness.fraction(), now_ms)
-        row["state"], row["lost_count"] = decision.state, decision.lost_count
-        row["retry_ms"] = -1 if decision.retry_at_ms is None else decision.retry_at_ms
-        if not decision.uses_attempt:
-            row["cause"] = CompletionCause.UNSTARTED
+        write_decision(row, decision)
         return failure_note(outcome, decision)
 
 

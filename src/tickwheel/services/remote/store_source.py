@@ -28,7 +28,7 @@ from tickwheel.ports.remote_work import Assignment, Beat, Ended, Key, Room, Sess
 from tickwheel.ports.remote_work import Taken as Given
 from tickwheel.ports.store import AttemptNote, Store
 from tickwheel.ports.workers import SESSION_MS, WorkerNote, WorkerStore
-from tickwheel.services.attempt_notes import failure_note, result_note
+from tickwheel.services.attempt_notes import failure_note, result_note, write_decision
 from tickwheel.services.completion import Completions
 from tickwheel.services.ownership.node_note import incarnation_of
 from tickwheel.services.remote.taking import Begun, Taken, Taking
@@ -239,10 +239,7 @@ class StoreSource:
             return result_note(outcome)
         policy, fraction = begun.spec.retry, self._randomness.fraction()
         decision = decide(outcome, begun.attempt, begun.lost_count, policy, fraction, self._clock.now_ms())
-        row["state"], row["lost_count"] = decision.state, decision.lost_count
-        row["retry_ms"] = -1 if decision.retry_at_ms is None else decision.retry_at_ms
-        if not decision.uses_attempt:
-            row["cause"] = CompletionCause.UNSTARTED
+        write_decision(row, decision)
         return failure_note(outcome, decision)
 
     def _fail_broken(self, broken: Sequence[tuple[bytes, int, int]]) -> None:
