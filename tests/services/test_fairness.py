@@ -5,7 +5,6 @@ from collections import Counter
 import numpy as np
 import pytest
 from msgspec.structs import replace
-from tests.services.world import World
 
 from tickwheel.domain.job import Lane
 from tickwheel.domain.lanes import AGING_MS
@@ -14,6 +13,8 @@ from tickwheel.ports.executor import Work
 from tickwheel.ports.store import NewJob
 from tickwheel.services.claim_preparation import BATCH_TIMERS, FEW_TIMERS
 from tickwheel.services.scheduler import SchedulerSettings
+
+from .world import World
 
 RUN_MS = 100
 
