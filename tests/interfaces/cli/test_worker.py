@@ -122,7 +122,7 @@ def test_it_says_what_it_serves_and_drains_on_sigterm(served: ServerProcess, fol
     with WorkerOfTests("--server", served.url, "--app", "app:app", "--name", "one", folder=folder) as worker:
         assert "Worker one takes work from" in worker.wait_for_line("10 at a time")
         worker.wait_for_line("serving 3 handlers: greet, hold, wait")
-        fields: dict[str, Any] = {"n": 1, "seconds": 1.0, "file": str(folder / "out")}
+        fields: dict[str, Any] = {"n": 1, "seconds": 3.0, "file": str(folder / "out")}
         job = served.client.schedule(handler="wait", payload=fields, schedule_type="INSTANT")
         wait_until(lambda: served.client.get(job.job_id).status == "RUNNING", why="it runs at the worker")
         assert worker.stop() == 0
