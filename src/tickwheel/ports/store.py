@@ -21,81 +21,65 @@ from typing import Protocol
 from tickwheel.domain.columns import Bools, Ints, Rows
 from tickwheel.domain.outcome import ProgressNote
 from tickwheel.ports.stored import (
-    AttemptNote as AttemptNote,
-)
-from tickwheel.ports.stored import (
-    AttemptRecord as AttemptRecord,
-)
-from tickwheel.ports.stored import (
-    BrokenChain as BrokenChain,
-)
-from tickwheel.ports.stored import (
-    ChainPage as ChainPage,
-)
-from tickwheel.ports.stored import (
-    Change as Change,
-)
-from tickwheel.ports.stored import (
-    Changed as Changed,
-)
-from tickwheel.ports.stored import (
-    Completed as Completed,
-)
-from tickwheel.ports.stored import (
-    Counts as Counts,
-)
-from tickwheel.ports.stored import (
-    DeadLetter as DeadLetter,
-)
-from tickwheel.ports.stored import (
-    DeadLetterPage as DeadLetterPage,
-)
-from tickwheel.ports.stored import (
-    FirstTimer as FirstTimer,
-)
-from tickwheel.ports.stored import (
-    Inserted as Inserted,
-)
-from tickwheel.ports.stored import (
-    InsertStatus as InsertStatus,
-)
-from tickwheel.ports.stored import (
-    JobDecision as JobDecision,
-)
-from tickwheel.ports.stored import (
-    JobOrder as JobOrder,
-)
-from tickwheel.ports.stored import (
-    JobPage as JobPage,
-)
-from tickwheel.ports.stored import (
-    JobQuery as JobQuery,
-)
-from tickwheel.ports.stored import (
-    JobView as JobView,
-)
-from tickwheel.ports.stored import (
-    LedgerWrite as LedgerWrite,
-)
-from tickwheel.ports.stored import (
-    NamedDecision as NamedDecision,
-)
-from tickwheel.ports.stored import (
-    NewJob as NewJob,
-)
-from tickwheel.ports.stored import (
-    Run as Run,
-)
-from tickwheel.ports.stored import (
-    RunDecision as RunDecision,
-)
-from tickwheel.ports.stored import (
-    RunPage as RunPage,
-)
-from tickwheel.ports.stored import (
-    WorkDefinition as WorkDefinition,
+    AttemptNote,
+    AttemptRecord,
+    BrokenChain,
+    ChainPage,
+    Change,
+    Changed,
+    Completed,
+    Counts,
+    DeadLetter,
+    DeadLetterPage,
+    FirstTimer,
+    Inserted,
+    InsertStatus,
+    JobDecision,
+    JobOrder,
+    JobPage,
+    JobQuery,
+    JobView,
+    LedgerWrite,
+    NamedDecision,
+    NewJob,
+    Run,
+    RunDecision,
+    RunPage,
+    WorkDefinition,
 )
 from tickwheel.ports.workers import WorkerStore
+
+__all__ = [
+    "AttemptNote",
+    "AttemptRecord",
+    "BrokenChain",
+    "ChainPage",
+    "Change",
+    "Changed",
+    "Completed",
+    "Counts",
+    "DeadLetter",
+    "DeadLetterPage",
+    "FirstTimer",
+    "InsertStatus",
+    "Inserted",
+    "JobDecision",
+    "JobOrder",
+    "JobPage",
+    "JobQuery",
+    "JobStore",
+    "JobView",
+    "Ledger",
+    "LedgerWrite",
+    "NamedDecision",
+    "NewJob",
+    "Run",
+    "RunDecision",
+    "RunPage",
+    "Store",
+    "TimerStore",
+    "WorkDefinition",
+]
 
 
 class JobStore(Protocol):
