@@ -141,6 +141,22 @@ def test_timers_of_one_tenant_stay_in_order_and_come_back_to_the_head() -> None:
     assert dues == {1: list(range(80)), 2: list(range(80))}
 
 
+def test_each_timer_is_looked_at_once_until_all_are_to_be_looked_at_again() -> None:
+    ring = ReadyRing()
+    ring.push(mixed(timers(1, 40), timers(2, 3)))
+    looked = [ring.take_unsorted(KIND_HANDLER, LANE, 10)]
+    assert len(ring) == 35
+    assert Counter(buckets(looked[0])) == {1: 5, 2: 3}
+    ring.push_sorted(looked[0])
+    while len(rows := ring.take_unsorted(KIND_HANDLER, LANE, 10)):
+        looked.append(rows)
+        ring.push_sorted(rows)
+    assert sum(map(len, looked)) == len(ring) == 43
+    ring.unsort()
+    assert len(ring.take_unsorted(KIND_HANDLER, LANE, 100)) == 43
+    assert not len(ring)
+
+
 def test_what_comes_back_unclaimed_cost_its_tenant_nothing() -> None:
     ring = ReadyRing()
     ring.push(mixed(timers(1, 100), timers(2, 100)))
@@ -243,7 +259,8 @@ class Naive:
 
 pushes = st.tuples(st.just("push"), st.lists(st.tuples(st.integers(0, 15), st.integers(0, 5)), max_size=60))
 takes = st.tuples(
-    st.sampled_from(["take", "return"]), st.tuples(st.integers(0, 1), st.integers(0, 3), st.integers(0, 40))
+    st.sampled_from(["take", "return", "look", "unsort"]),
+    st.tuples(st.integers(0, 1), st.integers(0, 3), st.integers(0, 40)),
 )
 
 
@@ -263,6 +280,11 @@ def test_nothing_is_lost_doubled_or_out_of_its_tenants_order(
             naive.push(rows)
         else:
             kind, lane, limit = given_values
+            if step == "unsort":
+                ring.unsort()
+            if step in ("look", "unsort"):
+                ring.push_sorted(ring.take_unsorted(int(str(kind)), int(str(lane)), int(str(limit))))
+                limit = 0
             waits = sum(len(line) for (k, w, _), line in naive.lines.items() if (k, w) == (kind, lane))
             rows = ring.take(int(str(kind)), int(str(lane)), int(str(limit)))
             assert len(rows) == min(int(str(limit)), waits)

@@ -8,7 +8,7 @@ Timers of shards that are not held any more are dropped where they come up. A sh
 is silent: its timers stay in memory, unclaimed, until it is dropped.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Final
 
@@ -27,7 +27,7 @@ from tickwheel.services.gates.limit_gate import LimitGate
 from tickwheel.services.ownership.holdings import NOT_HELD, Holdings
 from tickwheel.services.ownership.unresolved import Unserved
 from tickwheel.services.parked import Parked
-from tickwheel.services.plans import Planner
+from tickwheel.services.plans import Plan, Planner
 from tickwheel.services.ready import ReadyRing
 from tickwheel.services.remote.elsewhere import Elsewhere
 from tickwheel.services.remote.queued_batch import QueuedBatch
@@ -108,9 +108,12 @@ class ClaimPreparation:
 
     async def _prepare_queued(self) -> QueuedBatch | None:
         await self._spill()
+        looked = await self._look_for_others()
         batch = self._elsewhere.take(BATCH_TIMERS)
         if batch is None:
-            return None
+            if not looked:
+                return None
+            batch = QueuedBatch([], self._elsewhere.backlog)  # there may be more to look at
         self._open.append(batch)
         try:
             batch.let_go(self._may_be_claimed(batch.timers))
@@ -134,28 +137,61 @@ class ClaimPreparation:
         spilling = self._take_spilling()
         if not len(spilling):
             return
-        self._spilling = spilling
-        try:
-            works = await self._store.load_work(spilling["job_id"].tolist())
-            plan = self._planner.plan(spilling, works, self._clock.now_ms(), queued=True)
-        except BaseException:
-            self._ready.push_back(spilling)
-            raise
-        finally:
-            self._spilling = empty(TIMER)
+        plan = await self._read(spilling, queued=True)
         goes = np.array([spec is not None for spec in plan.specs], dtype=np.bool_)
         goes[plan.failed + plan.unserved] = False
         self._elsewhere.keep(spilling[goes], [plan.specs[i] for i in np.flatnonzero(goes).tolist()])
         self._ready.push_back(spilling[~goes])
 
-    def _take_spilling(self) -> Rows:
-        taken = []
+    async def _look_for_others(self) -> bool:
+        """Find runs that only workers do among those that wait for slots here; whether any was looked at.
+
+        Which of them a timer stands for is in its definition, and that is else read for a free slot: a worker
+        would idle because this process is full. So each is read twice, but only while a worker could do more.
+        """
+        looked = self._take_unsorted()
+        if not len(looked):
+            return False
+        plan = await self._read(looked, queued=False)
+        self._elsewhere.keep(looked[plan.elsewhere], [plan.specs[i] for i in plan.elsewhere])
+        stays = np.ones(len(looked), dtype=np.bool_)
+        stays[plan.elsewhere] = False
+        self._ready.push_sorted(looked[stays])
+        return True
+
+    async def _read(self, timers: Rows, *, queued: bool) -> Plan:
+        """Plan timers that wait for slots here; if that fails they wait on."""
+        self._spilling = timers
+        try:
+            works = await self._store.load_work(timers["job_id"].tolist())
+            return self._planner.plan(timers, works, self._clock.now_ms(), queued=queued)
+        except BaseException:
+            self._ready.push_back(timers)
+            raise
+        finally:
+            self._spilling = empty(TIMER)
+
+    def _full_lanes(self) -> Iterable[tuple[int, int]]:
+        """Kind and lane where something waits and no slot is free."""
         for kind, pool in enumerate(self._pools):
             for lane in range(LANE_COUNT):
                 if self._ready.count(kind, lane) and not pool.slots.free(lane):
-                    room = min(BATCH_TIMERS, self._elsewhere.spill_room(kind, lane))
-                    if room:
-                        taken.append(self._ready.take(kind, lane, room))
+                    yield kind, lane
+
+    def _take_unsorted(self) -> Rows:
+        taken = [
+            self._ready.take_unsorted(kind, lane, BATCH_TIMERS)
+            for kind, lane in self._full_lanes()
+            if self._elsewhere.has_room_for_others(kind, lane)
+        ]
+        return np.concatenate(taken) if taken else empty(TIMER)
+
+    def _take_spilling(self) -> Rows:
+        taken = []
+        for kind, lane in self._full_lanes():
+            room = min(BATCH_TIMERS, self._elsewhere.spill_room(kind, lane))
+            if room:
+                taken.append(self._ready.take(kind, lane, room))
         return np.concatenate(taken) if taken else empty(TIMER)
 
     async def _prepare_here(self) -> ClaimBatch | None:

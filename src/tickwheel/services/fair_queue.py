@@ -6,6 +6,9 @@ for is shared out by slot-time, and what one doesn't need goes to the others. Wh
 others are: there is no credit for having had nothing to do, and no debt once nobody waits any more.
 
 While only one bucket waits nothing is reckoned, and chunks go in and out as they come.
+
+A queue has two parts. Behind: timers of which only these columns are known. Ahead: those that were `sorted`, which
+means that somebody has read their definitions and found that they have to wait here.
 """
 
 from collections import deque
@@ -28,11 +31,12 @@ Chunk: TypeAlias = bytes | memoryview
 class FairQueue:
     """The queues of the buckets, by bucket; `count` rows in all."""
 
-    __slots__ = ("_now", "_queues", "_shares", "_sole", "_tags", "_waiting", "count")
+    __slots__ = ("_now", "_queues", "_shares", "_sole", "_sorted", "_tags", "_waiting", "count")
 
     def __init__(self, shares: Shares) -> None:
         self._shares = shares
         self._queues: dict[int, deque[Chunk]] = {}
+        self._sorted: dict[int, deque[Chunk]] = {}  # ahead of the queue of that bucket; never empty
         self.count = 0
         self._sole = 0  # whose all that waits is, while `_waiting` is None
         self._waiting: Ints | None = None
@@ -62,6 +66,7 @@ class FairQueue:
         """Return rows that were taken to the head, at no cost to their bucket."""
         rows = len(chunk) // ROW_BYTES
         self._count_in(bucket, rows)
+        self._unsort(bucket)  # this one may not have been looked at
         self._queue(bucket).appendleft(chunk)
         if self._waiting is not None:
             self._tags[bucket] -= rows * float(self._shares.units(np.array([bucket]))[0])
@@ -83,7 +88,7 @@ class FairQueue:
         queues, add = self._queues, parts.append
         for bucket, count in zip(served, counts, strict=True):
             queue = queues[bucket]
-            if len(queue[0]) == count * ROW_BYTES:
+            if not self._sorted and len(queue[0]) == count * ROW_BYTES:
                 add(queue.popleft())
             else:
                 self._pop(bucket, count, parts)
@@ -92,18 +97,42 @@ class FairQueue:
             self._waiting, self._now = None, 0.0
         return parts
 
+    def take_unsorted(self, limit: int) -> list[Chunk]:
+        """At most `limit` rows to look at, from all buckets alike and at no cost to them."""
+        parts: list[Chunk] = []
+        buckets = [bucket for bucket, queue in self._queues.items() if queue] if limit > 0 else []
+        for number, bucket in enumerate(buckets):
+            count = self._pop_from(self._queues[bucket], -(-limit // (len(buckets) - number)), parts)
+            limit -= count
+            self.count -= count
+            if self._waiting is not None:
+                self._waiting[bucket] -= count
+        if not self.count:
+            self._waiting, self._now = None, 0.0
+        return parts
+
+    def push_sorted(self, bucket: int, chunk: Chunk) -> None:
+        """Return rows that were looked at, behind those that were before."""
+        self._count_in(bucket, len(chunk) // ROW_BYTES)
+        self._sorted.setdefault(bucket, deque()).append(chunk)
+
+    def unsort(self) -> None:
+        """All are to be looked at again."""
+        for bucket in list(self._sorted):
+            self._unsort(bucket)
+
     def oldest_due_ms(self, *, rough: bool) -> int | None:
         """The earliest due time at the head of a queue; roughly: of any queue."""
         if not self.count:
             return None
         if self._waiting is None:
-            return _due_ms(self._queues[self._sole][0])
-        heads = (_due_ms(queue[0]) for queue in self._queues.values() if queue)
+            return _due_ms((self._sorted.get(self._sole) or self._queues[self._sole])[0])
+        heads = (_due_ms(queue[0]) for part in (self._sorted, self._queues) for queue in part.values() if queue)
         return next(heads) if rough else min(heads)
 
     def chunks(self) -> Sequence[Chunk]:
         """All that waits, as few chunks as it takes."""
-        all_chunks = [chunk for queue in self._queues.values() for chunk in queue]
+        all_chunks = [chunk for part in (self._sorted, self._queues) for queue in part.values() for chunk in queue]
         small = b"".join(chunk for chunk in all_chunks if len(chunk) < _FEW_ROWS * ROW_BYTES)
         large = [chunk for chunk in all_chunks if len(chunk) >= _FEW_ROWS * ROW_BYTES]
         return [*large, small] if small else large
@@ -113,6 +142,9 @@ class FairQueue:
         if queue is None:
             queue = self._queues[bucket] = deque()
         return queue
+
+    def _unsort(self, bucket: int) -> None:
+        self._queue(bucket).extendleft(reversed(self._sorted.pop(bucket, ())))
 
     def _count_in(self, bucket: int, rows: int) -> None:
         if self._waiting is None:
@@ -156,8 +188,19 @@ class FairQueue:
         return buckets[served].tolist(), granted[served].tolist()
 
     def _pop(self, bucket: int, count: int, parts: list[Chunk]) -> None:
-        queue, needed = self._queues[bucket], count * ROW_BYTES
-        while needed:
+        first = self._sorted.get(bucket)
+        if first is not None:
+            count -= self._pop_from(first, count, parts)
+            if not first:
+                del self._sorted[bucket]
+        if count:
+            self._pop_from(self._queues[bucket], count, parts)
+
+    @staticmethod
+    def _pop_from(queue: deque[Chunk], count: int, parts: list[Chunk]) -> int:
+        """How many rows came; fewer than `count` where the queue ends."""
+        needed = count * ROW_BYTES
+        while needed and queue:
             chunk = queue.popleft()
             size = len(chunk)
             if size > needed:
@@ -166,6 +209,7 @@ class FairQueue:
                 chunk, size = whole[:needed], needed
             parts.append(chunk)
             needed -= size
+        return count - needed // ROW_BYTES
 
 
 def chunk_of(timers: Rows) -> Chunk:

@@ -96,6 +96,23 @@ class ReadyRing:
         chunks = self._rings[kind * LANE_COUNT + lane].take(limit, slots)
         return rows_of(chunks) if chunks else empty(TIMER)
 
+    def take_unsorted(self, kind: int, lane: int, limit: int) -> Rows:
+        """Up to `limit` timers to look at, of those that nobody has looked at yet."""
+        chunks = self._rings[kind * LANE_COUNT + lane].take_unsorted(limit)
+        return rows_of(chunks) if chunks else empty(TIMER)
+
+    def push_sorted(self, timers: Rows) -> None:
+        """Return timers that were looked at and have to wait here, ahead of the others."""
+        if len(timers):
+            rings, buckets, _, chunks = _cut(timers, timers["flags"] & _PLACE)
+            for ring, bucket, chunk in zip(rings.tolist(), buckets.tolist(), chunks, strict=True):
+                self._rings[ring].push_sorted(bucket, chunk)
+
+    def unsort(self) -> None:
+        """All timers are to be looked at again."""
+        for ring in self._rings:
+            ring.unsort()
+
     def oldest_due_ms(self, kind: int, *, rough: bool = False) -> list[int | None]:
         """Per lane: the earliest due time at the head of a queue; None when nothing waits.
 

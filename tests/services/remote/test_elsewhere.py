@@ -287,6 +287,32 @@ async def test_what_has_no_slot_here_overflows_to_workers_elsewhere() -> None:
     await world.crash(scheduler)
 
 
+@pytest.mark.parametrize("late", [False, True], ids=["workers are there", "workers come later"])
+async def test_what_only_workers_do_waits_for_no_slot_here(late: bool) -> None:
+    """However many runs that only this process does wait before it."""
+    world = remote_world(handler_slots=4)
+    world.behave = lambda work: None  # never ends
+    remote = Remote(world)
+    if late:
+        await Remote(world, "remote-2", names=("other",)).enlist()
+    else:
+        await remote.enlist()
+    scheduler = await world.start(local_routes=[handler_route("here")])
+    await world.clock.advance(1_500)
+    await world.add(scheduler, *(world.job(handler="here") for _ in range(2_500)))
+    new = world.job(handler="far")
+    await world.add(scheduler, new)
+    await world.clock.advance(500)
+    if late:
+        await remote.enlist()
+        await world.clock.advance(1_500)
+    [begun] = await begin_all(world, remote, 1, within_ms=500)
+    assert begun.job_id == new.job.job_id
+    assert 0 < len(world.calls) <= 4
+    assert len(scheduler.ready) + len(world.calls) == 2_500
+    await world.crash(scheduler)
+
+
 async def test_a_run_whose_job_was_edited_after_it_was_queued_is_handed_back() -> None:
     world = remote_world()
     remote = await Remote(world).enlist()

@@ -139,6 +139,14 @@ class Elsewhere:
             return 0
         return sum(self.backlog.spare(Topic(Lane(lane), route)) for route in routes)
 
+    def has_room_for_others(self, kind: int, lane: int) -> bool:
+        """Whether workers elsewhere could begin runs that nobody here does."""
+        return kind != KIND_WEBHOOK and any(
+            self.backlog.spare(Topic(Lane(lane), route))
+            for route in self.routes.served()
+            if route != WEBHOOKS and route not in self._local
+        )
+
     def take(self, limit: int) -> QueuedBatch | None:
         """A batch of what the queue has room for; its taker has to close it."""
         taken = self.backlog.take(limit)
@@ -169,6 +177,7 @@ class Elsewhere:
             self._ready.push_back(self.backlog.drop(route))
         if fresh:
             self._unserved.count_anew()
+            self._ready.unsort()
             self._on_fresh()
         if fresh or gone or here:
             self._on_room()

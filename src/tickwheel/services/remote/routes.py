@@ -54,6 +54,10 @@ class Routes:
         """Attempts that all its live workers together can run at a time."""
         return self._slots.get(route, 0)
 
+    def served(self) -> Iterable[str]:
+        """What has live workers now."""
+        return (route for route, slots in self._slots.items() if slots)
+
     def cover(self, routes: Iterable[str]) -> bool:
         """Whether each of these has workers now."""
         return all(self._slots.get(route, 0) > 0 for route in routes)
