@@ -1,0 +1,42 @@
+"""The vault: texts that must not be readable in the database, sealed under keys that are not in it.
+
+Sealing is deterministic: the same text in the same context under the same key gives the same sealed text, so
+stored definitions can be compared, and caches hold. A context (tenant, where it goes to, its name) is authenticated
+and not stored: what was sealed for one target opens for no other.
+"""
+
+from typing import Final, Protocol
+
+from tickwheel.domain.errors import TickwheelError
+
+SEALED: Final = "tw-sealed:"
+"""How every sealed text begins: `tw-sealed:<key id>:<base64>`. Users may send no header value that begins so."""
+
+
+class CannotOpen(TickwheelError):
+    """The key is not known here, or the text was not sealed for this context. The text never quotes it."""
+
+    code = "cannot_open"
+    retryable = True
+
+
+class Vault(Protocol):
+    """Safe to use from any thread; costs microseconds."""
+
+    @property
+    def seals(self) -> bool:
+        """Whether there is a key. Without one `seal` gives texts back as they are."""
+        ...
+
+    @property
+    def key_id(self) -> str:
+        """Of the key that seals now; empty without one."""
+        ...
+
+    def seal(self, text: str, context: str) -> str:
+        """The sealed text; one that is sealed already is sealed again."""
+        ...
+
+    def open(self, text: str, context: str) -> str:
+        """The text; one that was never sealed is given back as it is. Raises `CannotOpen`."""
+        ...
