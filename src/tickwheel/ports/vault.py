@@ -1,8 +1,8 @@
 """The vault: texts that must not be readable in the database, sealed under keys that are not in it.
 
 Sealing is deterministic: the same text in the same context under the same key gives the same sealed text, so
-stored definitions can be compared, and caches hold. A context (tenant, where it goes to, its name) is authenticated
-and not stored: what was sealed for one target opens for no other.
+stored definitions can be compared, and caches hold. A context (tenant, where it goes to, its name) is
+authenticated and not stored: what was sealed for one target opens for no other.
 """
 
 from typing import Final, Protocol
