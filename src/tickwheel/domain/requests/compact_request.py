@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Meta
 
 from tickwheel.domain.errors import FieldProblem, InvalidRequest
-from tickwheel.domain.job import ScheduleType
+from tickwheel.domain.job import DEFAULT_TENANT, ScheduleType
 from tickwheel.domain.limits import RETRIES_MAX
 from tickwheel.domain.requests.body import NO_PAYLOAD, JobBody, RetryBody, TargetBody
 from tickwheel.domain.requests.fields import BY_PATH, Field
@@ -59,11 +59,14 @@ class _CompactBody(msgspec.Struct, forbid_unknown_fields=True, gc=False):
 _DECODER: Final = msgspec.json.Decoder(_CompactBody)
 
 
-def parse_compact_request(raw: bytes) -> JobRequest:
-    """The request in `raw`. Raises `InvalidRequest` with every problem named."""
+def parse_compact_request(raw: bytes, tenant_id: str = DEFAULT_TENANT) -> JobRequest:
+    """The request in `raw`, of `tenant_id` if it names no tenant.
+
+    Raises `InvalidRequest` with every problem named.
+    """
     try:
         body = _DECODER.decode(raw)
-        request = build_request(_ordinary(body))
+        request = build_request(_ordinary(body), tenant_id)
     except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError, Doubtful) as error:
         raise InvalidRequest(_find_problems(raw) or [FieldProblem("", str(error))]) from error
     members = given_count(body) - (not len(body.payload))

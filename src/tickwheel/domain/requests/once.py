@@ -15,7 +15,7 @@ from typing import Any, Final
 import msgspec
 import numpy as np
 
-from tickwheel.domain.job import Spec
+from tickwheel.domain.job import DEFAULT_TENANT, Spec
 from tickwheel.domain.requests.body import OnceBody, RetryBody, TargetBody
 from tickwheel.domain.requests.job_request import JobRequest
 from tickwheel.domain.requests.member_count import given_count, visible_members
@@ -31,8 +31,11 @@ _SHORT_BYTES: Final = 4_096
 _COLON, _QUOTE, _BLANK = b':" '
 
 
-def once_requests(items: Sequence[bytes]) -> list[JobRequest | None]:
-    """The request in each item, a JSON text; None where the exact parser has to look."""
+def once_requests(items: Sequence[bytes], tenant_id: str = DEFAULT_TENANT) -> list[JobRequest | None]:
+    """The request in each item, a JSON text; None where the exact parser has to look.
+
+    `tenant_id` is the tenant of those that name none.
+    """
     requests: list[JobRequest | None] = []
     payloads: list[msgspec.Raw] = []
     counts: list[int] = []
@@ -42,7 +45,7 @@ def once_requests(items: Sequence[bytes]) -> list[JobRequest | None]:
         try:
             body = decode(item)
             spec, inner_count = _spec(bytes(body.target), bytes(body.retry_policy), body.deadline_seconds)
-            requests.append(build_once(body, spec))
+            requests.append(build_once(body, spec, tenant_id))
         except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError, Doubtful):
             requests.append(None)
             continue

@@ -19,6 +19,7 @@ import msgspec
 
 from tickwheel.domain import limits
 from tickwheel.domain.errors import FieldProblem, InvalidRequest
+from tickwheel.domain.job import DEFAULT_TENANT
 from tickwheel.domain.requests.batch_items import cut_array
 from tickwheel.domain.requests.body import JobBody
 from tickwheel.domain.requests.job_request import JobRequest, request_hash
@@ -43,17 +44,20 @@ _DECODER: Final = msgspec.json.Decoder(JobBody)
 _BATCH_DECODER: Final = msgspec.json.Decoder(list[msgspec.Raw])
 
 
-def parse_job_request(raw: bytes) -> JobRequest:
-    """The request in `raw`, one JSON object. Raises `InvalidRequest` with every problem named."""
-    [request] = once_requests((raw,))
-    return parse_exactly(raw) if request is None else request
+def parse_job_request(raw: bytes, tenant_id: str = DEFAULT_TENANT) -> JobRequest:
+    """The request in `raw`, one JSON object, of `tenant_id` if it names no tenant.
+
+    Raises `InvalidRequest` with every problem named.
+    """
+    [request] = once_requests((raw,), tenant_id)
+    return parse_exactly(raw, tenant_id) if request is None else request
 
 
-def parse_exactly(raw: bytes) -> JobRequest:
+def parse_exactly(raw: bytes, tenant_id: str = DEFAULT_TENANT) -> JobRequest:
     """The same without the quick path."""
     try:
         body = _DECODER.decode(raw)
-        request = build_request(body)
+        request = build_request(body, tenant_id)
     except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError, Doubtful) as error:
         raise explain(raw, str(error)) from error
     if visible_members(raw) - visible_members(bytes(body.payload)) != _member_count(body):
@@ -63,15 +67,20 @@ def parse_exactly(raw: bytes) -> JobRequest:
     return request
 
 
-def parse_job_requests(items: Sequence[bytes]) -> list[JobRequest | InvalidRequest]:
-    """The request in each item, or what is wrong with it; each item is judged alone."""
+def parse_job_requests(
+    items: Sequence[bytes], tenant_id: str = DEFAULT_TENANT
+) -> list[JobRequest | InvalidRequest]:
+    """The request in each item, or what is wrong with it; each item is judged alone.
+
+    `tenant_id` is the tenant of those that name none.
+    """
     requests: list[JobRequest | InvalidRequest] = []
-    for item, request in zip(items, once_requests(items), strict=True):
+    for item, request in zip(items, once_requests(items, tenant_id), strict=True):
         if request is not None:
             requests.append(request)
             continue
         try:
-            requests.append(parse_exactly(item))
+            requests.append(parse_exactly(item, tenant_id))
         except InvalidRequest as error:
             requests.append(error)
     return requests

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from tickwheel.domain import limits
 from tickwheel.domain.concurrency import Limit, Scope
 from tickwheel.domain.cron import CronError, parse_cron
-from tickwheel.domain.job import DEFAULT_TENANT, CatchUp, Lane, Overlap, ScheduleType, Spec, Target, TargetType
+from tickwheel.domain.job import CatchUp, Lane, Overlap, ScheduleType, Spec, Target, TargetType
 from tickwheel.domain.outcome import RetryPolicy, WhenExhausted
 from tickwheel.domain.requests.body import CommonBody, JobBody, OnceBody, RetryBody, TargetBody
 from tickwheel.domain.requests.concurrency_rules import limit_faults
@@ -29,10 +29,10 @@ _SHALLOW_BYTES: Final = 2 * limits.PAYLOAD_DEPTH
 """JSON of so many bytes nests no deeper: each level has two brackets."""
 
 
-def build_request(body: JobBody) -> JobRequest:
-    """The request that `body` asks for. Raises `Doubtful`."""
+def build_request(body: JobBody, tenant_id: str) -> JobRequest:
+    """The request that `body` asks for, of `tenant_id` if it names none. Raises `Doubtful`."""
     if body.schedule_type is ScheduleType.CRON:
-        return _build_cron(body)
+        return _build_cron(body, tenant_id)
     if not (
         body.cron_expression is None
         and body.timezone is None
@@ -45,14 +45,14 @@ def build_request(body: JobBody) -> JobRequest:
     spec = build_spec(body.target, body.retry_policy, body.deadline_seconds)
     if body.concurrency:
         spec = replace(spec, concurrency=_concurrency(body))
-    return build_once(body, spec)
+    return build_once(body, spec, tenant_id)
 
 
-def build_once(body: JobBody | OnceBody, spec: Spec) -> JobRequest:
-    """The request for a job that runs once. Raises `Doubtful`."""
+def build_once(body: JobBody | OnceBody, spec: Spec, tenant_id: str) -> JobRequest:
+    """The request for a job that runs once, of `tenant_id` if it names no tenant. Raises `Doubtful`."""
     if body.schedule_type is ScheduleType.CRON:
         raise Doubtful("a job that recurs")
-    return _assemble(body, spec, *_time(body), ())
+    return _assemble(body, spec, *_time(body), (), tenant_id)
 
 
 def build_spec(target: TargetBody, retry: RetryBody | None, deadline_seconds: float | None) -> Spec:
@@ -70,7 +70,7 @@ def _time(body: CommonBody) -> tuple[int | None, int | None]:
     return body.run_at_epoch_ms, _length_ms(body.delay_seconds)
 
 
-def _build_cron(body: JobBody) -> JobRequest:
+def _build_cron(body: JobBody, tenant_id: str) -> JobRequest:
     expression, timezone = body.cron_expression, body.timezone or "UTC"
     if expression is None or body.timezone == "":
         raise Doubtful("no expression, or an empty zone")
@@ -100,7 +100,7 @@ def _build_cron(body: JobBody) -> JobRequest:
         end_ms=end_ms,
         concurrency=_concurrency(body),
     )
-    return _assemble(body, spec, None, None, warnings)
+    return _assemble(body, spec, None, None, warnings, tenant_id)
 
 
 def _concurrency(body: JobBody) -> tuple[Limit, ...]:
@@ -116,13 +116,18 @@ def _concurrency(body: JobBody) -> tuple[Limit, ...]:
 
 
 def _assemble(
-    body: CommonBody, spec: Spec, at_ms: int | None, delay_ms: int | None, warnings: tuple[str, ...]
+    body: CommonBody,
+    spec: Spec,
+    at_ms: int | None,
+    delay_ms: int | None,
+    warnings: tuple[str, ...],
+    tenant_id: str,
 ) -> JobRequest:
-    tenant_id, key, name = body.tenant_id, body.idempotency_key, body.job_name or ""
-    if tenant_id is None:
-        tenant_id = DEFAULT_TENANT
-    elif tenant_fault(tenant_id) is not None:
-        raise Doubtful("tenant_id")
+    key, name = body.idempotency_key, body.job_name or ""
+    if body.tenant_id is not None:
+        if tenant_fault(body.tenant_id) is not None:
+            raise Doubtful("tenant_id")
+        tenant_id = body.tenant_id
     if (name and text_fault(name) is not None) or (key is not None and key_fault(key) is not None):
         raise Doubtful("job_name or idempotency_key")
     if body.tags and tag_faults(body.tags):
