@@ -44,6 +44,8 @@ class RecordCache(Generic[T]):
         self._version: int | None = None
         self._stale = True
         self._unreadable: tuple[RecordName, ...] = ()
+        self.generation = 0
+        """Rises with each reading: what was derived from the records before it is old."""
         self._refreshing = asyncio.Lock()
 
     def get(self, tenant_id: str, name: str) -> T | None:
@@ -94,6 +96,7 @@ class RecordCache(Generic[T]):
                 if name in self._known:
                     known[name] = self._known[name]
         self._known, self._unreadable = known, tuple(unreadable)
+        self.generation += 1
 
     async def run(self) -> None:
         """Refresh for ever."""
