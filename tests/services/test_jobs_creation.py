@@ -13,6 +13,7 @@ from tickwheel.domain.ids import SHARD_COUNT, shard_of
 from tickwheel.domain.limits import HORIZON_MS, PAST_CLAMP_MS
 from tickwheel.domain.requests.instants import format_instant
 from tickwheel.domain.requests.request import parse_job_request
+from tickwheel.ports.registry import Act
 from tickwheel.ports.store import Inserted, NewJob
 from tickwheel.services.ingest import Created, IdempotencyKeyMismatch
 from tickwheel.services.jobs import Jobs
@@ -123,11 +124,11 @@ class BreaksOnce:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._desk.store, name)
 
-    async def insert_jobs(self, jobs: Sequence[NewJob]) -> Sequence[Inserted]:
+    async def insert_jobs(self, jobs: Sequence[NewJob], act: Act | None = None) -> Sequence[Inserted]:
         if not self.broken:
             self.broken = True
             raise StoreUnavailable("cut off")
-        return await self._desk.store.insert_jobs(jobs)
+        return await self._desk.store.insert_jobs(jobs, act)
 
 
 @pytest.mark.pitfall(86)
@@ -282,9 +283,9 @@ async def test_jobs_that_are_stored_together_are_armed_together() -> None:
     desk.owner.arm = note  # type: ignore[method-assign]  # watched
     stored, together = asyncio.Event(), desk.store.insert_jobs
 
-    async def insert_jobs(jobs: Sequence[NewJob]) -> Sequence[Inserted]:
+    async def insert_jobs(jobs: Sequence[NewJob], act: Act | None = None) -> Sequence[Inserted]:
         await stored.wait()
-        return await together(jobs)
+        return await together(jobs, act)
 
     desk.store.insert_jobs = insert_jobs  # type: ignore[method-assign]  # held back
     creating = [asyncio.ensure_future(desk.create(schedule_type="INSTANT")) for _ in range(20)]
@@ -302,11 +303,11 @@ async def test_a_failed_insert_keeps_no_other_job_from_being_armed() -> None:
     desk = Desk()
     insert_jobs, failed = desk.store.insert_jobs, asyncio.Event()
 
-    async def broken(jobs: Sequence[NewJob]) -> Sequence[Inserted]:
+    async def broken(jobs: Sequence[NewJob], act: Act | None = None) -> Sequence[Inserted]:
         if jobs[0].job.name == "broken":
             await failed.wait()
             raise StoreUnavailable("gone")
-        return await insert_jobs(jobs)
+        return await insert_jobs(jobs, act)
 
     desk.store.insert_jobs = broken  # type: ignore[method-assign]  # breaks
     bad = asyncio.ensure_future(desk.create(schedule_type="INSTANT", job_name="broken"))

@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from tickwheel.adapters.memory.keys import MemoryKeys
 from tickwheel.ports.keys import Key
+from tickwheel.ports.registry import Act
 from tickwheel.ports.store import Inserted, InsertStatus, NewJob
 from tickwheel.services.known_keys import KnownKeys
 
@@ -42,9 +43,9 @@ class Desk:
         self.tried: list[NewJob] = []
         insert = self.world.memory.insert_jobs
 
-        async def count(jobs: Sequence[NewJob]) -> Sequence[Inserted]:
+        async def count(jobs: Sequence[NewJob], act: Act | None = None) -> Sequence[Inserted]:
             self.tried.extend(jobs)
-            return await insert(jobs)
+            return await insert(jobs, act)
 
         self.world.memory.insert_jobs = count  # type: ignore[method-assign]
 

@@ -10,6 +10,7 @@ from tickwheel.domain.columns import TIMER
 from tickwheel.domain.errors import Overloaded
 from tickwheel.domain.shedding import COMMIT_LIMIT_MS, Why
 from tickwheel.ports.events import IngestShedding
+from tickwheel.ports.registry import Act
 from tickwheel.ports.store import Inserted, NewJob
 from tickwheel.services.ready import KIND_WEBHOOK
 from tickwheel.services.shedding import FEW_RUNS, Behind, BehindWatch, Shedding
@@ -28,9 +29,9 @@ class SlowDesk(Desk):
         self.jobs.shed_by(self.shedding)
         insert = self.memory.insert_jobs
 
-        async def slow(jobs: Sequence[NewJob]) -> Sequence[Inserted]:
+        async def slow(jobs: Sequence[NewJob], act: Act | None = None) -> Sequence[Inserted]:
             await self.clock.sleep_ms(self.commit_ms)
-            return await insert(jobs)
+            return await insert(jobs, act)
 
         self.memory.insert_jobs = slow  # type: ignore[method-assign]
 

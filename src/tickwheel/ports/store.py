@@ -11,6 +11,9 @@ claim answers IN_FLIGHT and the caller watches the lease. So wiping everything b
 `change_job` locks the job, shows it with its live timer and open runs, and applies what the decision returns in
 the same transaction. No read-modify-write outside the store, hence no lost update and no zombie occurrence.
 
+**Acts.** A verb that changes something for a user may be told who does it. Then the entries of the audit log
+(`ports.audit_entries`) are written in the same transaction, and only if something was changed.
+
 Every verb raises `StoreUnavailable` (nothing was written) or `OutcomeUnknown` (it may have been: read back).
 Losing a race is a value, never an exception.
 """
@@ -20,6 +23,7 @@ from typing import Protocol
 
 from tickwheel.domain.columns import Bools, Ints, Rows
 from tickwheel.domain.outcome import ProgressNote
+from tickwheel.ports.registry import Act
 from tickwheel.ports.stored import (
     AttemptNote,
     AttemptRecord,
@@ -85,21 +89,23 @@ __all__ = [
 class JobStore(Protocol):
     """Definitions."""
 
-    async def insert_jobs(self, jobs: Sequence[NewJob]) -> Sequence[Inserted]:
+    async def insert_jobs(self, jobs: Sequence[NewJob], act: Act | None = None) -> Sequence[Inserted]:
         """Insert all in one durable commit; answers in the order given. Concurrent calls share a commit."""
         ...
 
-    async def change_job(self, tenant_id: str, job_id: bytes, decide: JobDecision) -> Changed | None:
+    async def change_job(
+        self, tenant_id: str, job_id: bytes, decide: JobDecision, act: Act | None = None
+    ) -> Changed | None:
         """Decide and apply under the job's lock; None if there is no such job (or it is deleted)."""
         ...
 
     async def change_run(
-        self, tenant_id: str, job_id: bytes, scheduled_ms: int, decide: RunDecision
+        self, tenant_id: str, job_id: bytes, scheduled_ms: int, decide: RunDecision, act: Act | None = None
     ) -> Changed | None:
         """The same for one run that has a ledger row or is the live occurrence; None if there is none."""
         ...
 
-    async def put_named(self, tenant_id: str, name: str, decide: NamedDecision) -> Changed:
+    async def put_named(self, tenant_id: str, name: str, decide: NamedDecision, act: Act | None = None) -> Changed:
         """Create or change the job of that name: concurrent calls see one another's result."""
         ...
 
@@ -198,7 +204,7 @@ class Ledger(Protocol):
 
     async def list_dead(self, tenant_id: str, limit: int, after: str | None) -> DeadLetterPage: ...
 
-    async def drop_dead(self, tenant_id: str, job_id: bytes, scheduled_ms: int) -> bool:
+    async def drop_dead(self, tenant_id: str, job_id: bytes, scheduled_ms: int, act: Act | None = None) -> bool:
         """Remove a run from the dead-letter queue; its ledger row stays FAILED."""
         ...
 

@@ -10,6 +10,7 @@ from tickwheel.domain.errors import Conflict, NotFound
 from tickwheel.domain.ids import run_id_text
 from tickwheel.ports.clock import Clock
 from tickwheel.ports.owner import Owner
+from tickwheel.ports.registry import Act
 from tickwheel.ports.store import Change, DeadLetterPage, JobView, Run, Store
 from tickwheel.services.aftermath import Aftermath, Seen
 from tickwheel.services.changes.occurrence import redrive
@@ -38,7 +39,10 @@ class Redriven(msgspec.Struct, frozen=True):
 
 
 class DeadLetters:
-    """List, redrive and delete dead letters. `tenant_id` bounds every look-up."""
+    """List, redrive and delete dead letters. `tenant_id` bounds every look-up.
+
+    With an `act`, each change is in the audit log, by the same commit.
+    """
 
     def __init__(self, store: Store, owner: Owner, clock: Clock) -> None:
         self._store, self._clock = store, clock
@@ -48,18 +52,18 @@ class DeadLetters:
         """A page, newest first. Raises `BadCursor`."""
         return await self._store.list_dead(tenant_id, limit, after)
 
-    async def redrive(self, tenant_id: str, runs: Sequence[RunKey]) -> Redriven:
+    async def redrive(self, tenant_id: str, runs: Sequence[RunKey], *, act: Act | None = None) -> Redriven:
         """Give these runs all their attempts again, the first at once; a refused one doesn't stop the others."""
         redriven: list[RunKey] = []
         refused: list[Refused] = []
         for start in range(0, len(runs), BATCH):
             batch = runs[start : start + BATCH]
-            refusals = await asyncio.gather(*(self._redrive(tenant_id, key) for key in batch))
+            refusals = await asyncio.gather(*(self._redrive(tenant_id, key, act) for key in batch))
             redriven += [key for key, refusal in zip(batch, refusals, strict=True) if refusal is None]
             refused += [refusal for refusal in refusals if refusal is not None]
         return Redriven(tuple(redriven), tuple(refused))
 
-    async def redrive_all(self, tenant_id: str) -> Redriven:
+    async def redrive_all(self, tenant_id: str, *, act: Act | None = None) -> Redriven:
         """The same for every run that is in the queue now; those that fail again meanwhile stay."""
         until_ms = self._clock.now_ms()
         redriven: list[RunKey] = []
@@ -68,19 +72,19 @@ class DeadLetters:
         while True:
             page = await self._store.list_dead(tenant_id, BATCH, cursor)
             keys = [(one.run.job_id, one.run.scheduled_ms) for one in page.items if one.failed_ms <= until_ms]
-            done = await self.redrive(tenant_id, keys)
+            done = await self.redrive(tenant_id, keys, act=act)
             redriven += done.redriven
             refused += done.refused
             cursor = page.next_cursor
             if cursor is None:
                 return Redriven(tuple(redriven), tuple(refused))
 
-    async def delete(self, tenant_id: str, job_id: bytes, scheduled_ms: int) -> None:
+    async def delete(self, tenant_id: str, job_id: bytes, scheduled_ms: int, *, act: Act | None = None) -> None:
         """Take one out of the queue; its run stays FAILED. Raises `NotFound`."""
-        if not await self._store.drop_dead(tenant_id, job_id, scheduled_ms):
+        if not await self._store.drop_dead(tenant_id, job_id, scheduled_ms, act):
             raise NotFound(f"the run {run_id_text(job_id, scheduled_ms)} is not in the dead-letter queue")
 
-    async def _redrive(self, tenant_id: str, key: RunKey) -> Refused | None:
+    async def _redrive(self, tenant_id: str, key: RunKey, act: Act | None) -> Refused | None:
         seen = Seen()
 
         def decide(view: JobView, run: Run, now_ms: int) -> Change:
@@ -88,7 +92,7 @@ class DeadLetters:
             return redrive(view, run, now_ms)
 
         try:
-            changed = await self._store.change_run(tenant_id, *key, decide)
+            changed = await self._store.change_run(tenant_id, *key, decide, act)
             if changed is None:
                 raise NotFound(f"there is no run {run_id_text(*key)}")
         except (Conflict, NotFound) as error:

@@ -8,9 +8,9 @@ armed together after that turn: arming a thousand rows costs little more than ar
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import Final, TypeAlias
+from typing import Final, Protocol
 
 import msgspec
 from msgspec.structs import replace
@@ -22,6 +22,7 @@ from tickwheel.domain.requests.definition import with_stored_headers
 from tickwheel.domain.requests.job_request import JobRequest, request_hash
 from tickwheel.ports.clock import Clock, Randomness
 from tickwheel.ports.owner import Owner
+from tickwheel.ports.registry import Act
 from tickwheel.ports.store import FirstTimer, Inserted, InsertStatus, NewJob, Store
 from tickwheel.services.arming import first_timer_rows
 from tickwheel.services.new_jobs import Placed, new_job, new_jobs, place
@@ -62,8 +63,10 @@ ITEMS_A_TURN: Final = 500
 DRAWN_BYTES: Final = 256 * RANDOM_BYTES
 
 
-InsertJobs: TypeAlias = Callable[[Sequence[NewJob]], Awaitable[Sequence[Inserted]]]
-"""As `ports.store.JobStore.insert_jobs`."""
+class InsertJobs(Protocol):
+    """As `ports.store.JobStore.insert_jobs`."""
+
+    async def __call__(self, jobs: Sequence[NewJob], act: Act | None = None) -> Sequence[Inserted]: ...
 
 
 class Ingest:
@@ -114,7 +117,9 @@ class Ingest:
         self._drawn_used += count
         return self._drawn[start : self._drawn_used]
 
-    async def insert(self, requests: Sequence[JobRequest | TickwheelError]) -> list[Created | TickwheelError]:
+    async def insert(
+        self, requests: Sequence[JobRequest | TickwheelError], act: Act | None = None
+    ) -> list[Created | TickwheelError]:
         """Insert all that are no errors; one bad item doesn't fail the others. Answers in the order given."""
         now_ms = self._clock.now_ms()
         answers: list[Created | TickwheelError] = []
@@ -125,7 +130,7 @@ class Ingest:
             placed += self._new_jobs(requests[start : start + ITEMS_A_TURN], now_ms, answers)
         if placed:
             with self.counted(len(placed)):
-                await self._commit(placed, answers)
+                await self._commit(placed, answers, act)
         return answers
 
     def _new_jobs(
@@ -154,12 +159,15 @@ class Ingest:
         return [(number, one[0], job) for number, one, job in zip(numbers, wanted, new, strict=True)]
 
     async def _commit(
-        self, wanted: Sequence[tuple[int, JobRequest, NewJob]], answers: list[Created | TickwheelError]
+        self,
+        wanted: Sequence[tuple[int, JobRequest, NewJob]],
+        answers: list[Created | TickwheelError],
+        act: Act | None,
     ) -> None:
         self._inserting += 1
         try:
             insert_jobs = self._insert_jobs or self._store.insert_jobs
-            inserted = await insert_jobs([new for _, _, new in wanted])
+            inserted = await insert_jobs([new for _, _, new in wanted], act)
         finally:
             self._inserting -= 1
         nothing_waits = not self._to_arm

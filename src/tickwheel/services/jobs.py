@@ -3,13 +3,14 @@
 from collections import Counter
 from collections.abc import Callable, Sequence
 from enum import StrEnum
-from typing import Final
+from typing import Final, TypeAlias
 
 import msgspec
 from msgspec.structs import replace
 
 from tickwheel.domain.cron import CronError, Preview, preview
 from tickwheel.domain.errors import (
+    EgressRefused,
     FieldProblem,
     InvalidRequest,
     NotFound,
@@ -17,7 +18,7 @@ from tickwheel.domain.errors import (
     VersionMismatch,
 )
 from tickwheel.domain.ids import job_id_text
-from tickwheel.domain.job import ScheduleType, Spec
+from tickwheel.domain.job import ScheduleType, Spec, Target
 from tickwheel.domain.limits import PREVIEW_COUNT_MAX, TAG_COUNT
 from tickwheel.domain.requests.job_request import JobRequest
 from tickwheel.domain.requests.patch import JobPatch, patched
@@ -25,6 +26,7 @@ from tickwheel.domain.requests.request import parse_job_requests
 from tickwheel.domain.requests.text_rules import key_fault
 from tickwheel.ports.clock import Clock, Randomness
 from tickwheel.ports.owner import Owner
+from tickwheel.ports.registry import Act
 from tickwheel.ports.store import Change, JobPage, JobQuery, JobView, NewJob, Store
 from tickwheel.services.aftermath import Aftermath, Seen
 from tickwheel.services.changes.edit import edit
@@ -35,7 +37,10 @@ from tickwheel.services.changes.taken import Taken, knowing_taken
 from tickwheel.services.ingest import ITEMS_A_TURN, Created, Ingest, InsertJobs, every_shard, with_key
 from tickwheel.services.shedding import Shedding
 
-__all__ = ["Created", "Jobs", "Put", "PutOutcome"]
+__all__ = ["Created", "Jobs", "Put", "PutOutcome", "RefuseTarget"]
+
+RefuseTarget: TypeAlias = Callable[[str, Target], None]
+"""Raises `EgressRefused` if the tenant's jobs may not call this target."""
 
 PREVIEW_COUNT: Final = 5
 TRIGGERED_BY: Final = "triggered-by:"
@@ -62,7 +67,7 @@ class Jobs:
     """Create, look, change and end jobs.
 
     `tenant_id` bounds every look-up; a job of another tenant is `NotFound`. All methods may raise
-    `StoreUnavailable` and `OutcomeUnknown`.
+    `StoreUnavailable` and `OutcomeUnknown`. With an `act`, a change is in the audit log by the same commit.
     """
 
     def __init__(
@@ -78,6 +83,11 @@ class Jobs:
         self._ingest = Ingest(store, owner, clock, randomness, held_shards, insert_jobs)
         self._aftermath = Aftermath(owner)
         self._shedding: Shedding | None = None
+        self._refuse_target: RefuseTarget = lambda tenant_id, target: None
+
+    def refuse_by(self, refuse_target: RefuseTarget) -> None:
+        """Ask it about the target of each job that is made, put or triggered, and of an edit that changes it."""
+        self._refuse_target = refuse_target
 
     def shed_by(self, shedding: Shedding) -> None:
         """Refuse new jobs while it says so."""
@@ -92,34 +102,51 @@ class Jobs:
         if self._shedding is not None:
             self._shedding.check_tenants(Counter(r.tenant_id for r in requests if isinstance(r, JobRequest)))
 
-    async def create(self, request: JobRequest, idempotency_key_header: str | None = None) -> Created:
-        """Make one job. Raises `InvalidRequest`, `IdempotencyKeyMismatch` and `IdempotencyConflict`."""
+    async def create(
+        self, request: JobRequest, idempotency_key_header: str | None = None, *, act: Act | None = None
+    ) -> Created:
+        """Make one job.
+
+        Raises `InvalidRequest`, `EgressRefused`, `IdempotencyKeyMismatch` and `IdempotencyConflict`.
+        """
         if idempotency_key_header is not None:
             fault = key_fault(idempotency_key_header)
             if fault is not None:
                 raise InvalidRequest([FieldProblem("Idempotency-Key", fault)])
+        self._refuse_target(request.tenant_id, request.spec.target)
         self._check_tenants([request])
-        (answer,) = await self._ingest.insert([with_key(request, idempotency_key_header)])
+        (answer,) = await self._ingest.insert([with_key(request, idempotency_key_header)], act)
         if isinstance(answer, TickwheelError):
             raise answer
         return answer
 
-    async def create_many(self, items: Sequence[bytes]) -> list[Created | TickwheelError]:
+    def _unless_refused(self, request: JobRequest | TickwheelError) -> JobRequest | TickwheelError:
+        if isinstance(request, JobRequest):
+            try:
+                self._refuse_target(request.tenant_id, request.spec.target)
+            except EgressRefused as refusal:
+                return refusal
+        return request
+
+    async def create_many(
+        self, items: Sequence[bytes], *, act: Act | None = None
+    ) -> list[Created | TickwheelError]:
         """Make the jobs of many raw requests in one durable commit; an answer or an error for each, in order."""
         requests: list[JobRequest | TickwheelError] = []
         for start in range(0, len(items), ITEMS_A_TURN):
             if start:
                 await self._clock.sleep_ms(0)
-            requests += parse_job_requests(items[start : start + ITEMS_A_TURN])
+            requests += map(self._unless_refused, parse_job_requests(items[start : start + ITEMS_A_TURN]))
         self._check_tenants(requests)
-        return await self._ingest.insert(requests)
+        return await self._ingest.insert(requests, act)
 
-    async def put_named(self, name: str, request: JobRequest) -> Put:
+    async def put_named(self, name: str, request: JobRequest, *, act: Act | None = None) -> Put:
         """Make or change the job called `name` so that it has this definition; an equal one changes nothing.
 
-        Raises `InvalidRequest` and `Conflict`.
+        Raises `InvalidRequest`, `EgressRefused` and `Conflict`.
         """
         _check_named(name, request)
+        self._refuse_target(request.tenant_id, request.spec.target)
         self._check_tenants([request])
         request = replace(request, name=name)
         seen = Seen()
@@ -131,7 +158,8 @@ class Jobs:
                     return self._ingest.new_job(request, now_ms, named=True)
                 return replace_named(view, request, now_ms, taken)
 
-            return self._aftermath.of(seen, await self._store.put_named(request.tenant_id, name, decide))
+            changed = await self._store.put_named(request.tenant_id, name, decide, act)
+            return self._aftermath.of(seen, changed)
 
         view = await knowing_taken(self._store, put)
         if seen.view is None:
@@ -151,46 +179,64 @@ class Jobs:
         return await self._store.list_jobs(query)
 
     async def edit(
-        self, tenant_id: str, job_id: bytes, patch: JobPatch, if_match_version: int | None = None
+        self,
+        tenant_id: str,
+        job_id: bytes,
+        patch: JobPatch,
+        if_match_version: int | None = None,
+        *,
+        act: Act | None = None,
     ) -> JobView:
-        """Change the definition. Raises `NotFound`, `VersionMismatch`, `InvalidRequest` and `Conflict`."""
+        """Change the definition.
+
+        Raises `NotFound`, `VersionMismatch`, `InvalidRequest`, `EgressRefused` and `Conflict`.
+        """
 
         def decide(view: JobView, now_ms: int, taken: Taken) -> Change:
             _match(view, if_match_version)
-            return edit(view, patched(view.job, patch), now_ms, taken)
+            wanted = patched(view.job, patch)
+            if wanted.spec.target != view.job.spec.target:
+                self._refuse_target(tenant_id, wanted.spec.target)
+            return edit(view, wanted, now_ms, taken)
 
-        return await self._change(tenant_id, job_id, decide)
+        return await self._change(tenant_id, job_id, decide, act)
 
-    async def pause(self, tenant_id: str, job_id: bytes, if_match_version: int | None = None) -> JobView:
+    async def pause(
+        self, tenant_id: str, job_id: bytes, if_match_version: int | None = None, *, act: Act | None = None
+    ) -> JobView:
         """Hold the job. Repeatable. Raises `NotFound`, `VersionMismatch` and `Conflict`."""
 
         def decide(view: JobView, now_ms: int, taken: Taken) -> Change:
             _match(view, if_match_version)
             return pause(view, now_ms, taken)
 
-        return await self._change(tenant_id, job_id, decide)
+        return await self._change(tenant_id, job_id, decide, act)
 
-    async def resume(self, tenant_id: str, job_id: bytes, if_match_version: int | None = None) -> JobView:
+    async def resume(
+        self, tenant_id: str, job_id: bytes, if_match_version: int | None = None, *, act: Act | None = None
+    ) -> JobView:
         """Go on after a pause. Repeatable. Raises `NotFound`, `VersionMismatch` and `Conflict`."""
 
         def decide(view: JobView, now_ms: int, taken: Taken) -> Change:
             _match(view, if_match_version)
             return resume(view, now_ms, taken)
 
-        return await self._change(tenant_id, job_id, decide)
+        return await self._change(tenant_id, job_id, decide, act)
 
-    async def cancel(self, tenant_id: str, job_id: bytes) -> JobView:
+    async def cancel(self, tenant_id: str, job_id: bytes, *, act: Act | None = None) -> JobView:
         """End the job: no attempt of it commits after this. Repeatable. Raises `NotFound` and `Conflict`."""
-        return await self._change(tenant_id, job_id, lambda view, now_ms, _: cancel(view, now_ms))
+        return await self._change(tenant_id, job_id, lambda view, now_ms, _: cancel(view, now_ms), act)
 
-    async def delete(self, tenant_id: str, job_id: bytes) -> None:
+    async def delete(self, tenant_id: str, job_id: bytes, *, act: Act | None = None) -> None:
         """Cancel the job and take it away. Raises `NotFound`, the second time too."""
-        await self._change(tenant_id, job_id, lambda view, now_ms, _: delete(view, now_ms))
+        await self._change(tenant_id, job_id, lambda view, now_ms, _: delete(view, now_ms), act)
 
-    async def trigger(self, tenant_id: str, job_id: bytes, idempotency_key: str | None = None) -> Created:
+    async def trigger(
+        self, tenant_id: str, job_id: bytes, idempotency_key: str | None = None, *, act: Act | None = None
+    ) -> Created:
         """Run the job now, whatever its state: an INSTANT job of its own with the same target and payload.
 
-        It has the same name and a tag that names the triggered job. Raises `NotFound`.
+        It has the same name and a tag that names the triggered job. Raises `NotFound` and `EgressRefused`.
         """
         job = (await self.get(tenant_id, job_id)).job
         spec = Spec(target=job.spec.target, retry=job.spec.retry)
@@ -199,7 +245,7 @@ class Jobs:
         request = JobRequest(
             tenant_id, job.name, ScheduleType.INSTANT, job.lane, spec, job.payload, tags=(*kept, link)
         )
-        return await self.create(request, idempotency_key)
+        return await self.create(request, idempotency_key, act=act)
 
     def preview(
         self, expression: str, timezone: str = "UTC", start_ms: int | None = None, count: int = 5
@@ -215,7 +261,11 @@ class Jobs:
             raise InvalidRequest([FieldProblem(field, str(error))]) from error
 
     async def _change(
-        self, tenant_id: str, job_id: bytes, decide: Callable[[JobView, int, Taken], Change]
+        self,
+        tenant_id: str,
+        job_id: bytes,
+        decide: Callable[[JobView, int, Taken], Change],
+        act: Act | None,
     ) -> JobView:
         seen = Seen()
 
@@ -224,7 +274,7 @@ class Jobs:
                 seen.view = view
                 return decide(view, now_ms, taken)
 
-            changed = await self._store.change_job(tenant_id, job_id, decision)
+            changed = await self._store.change_job(tenant_id, job_id, decision, act)
             if changed is None:
                 raise _no_such_job(job_id)
             return self._aftermath.of(seen, changed)

@@ -12,6 +12,7 @@ from typing import Final
 
 from tickwheel.ports.clock import Clock
 from tickwheel.ports.keys import Key, KeyCache, KeyedStore, KeyHolder
+from tickwheel.ports.registry import Act
 from tickwheel.ports.store import Inserted, InsertStatus, NewJob
 
 AWAY_MS: Final = 5_000
@@ -27,15 +28,15 @@ class KnownKeys:
         self.saved_count = 0
         """Requests that were answered without an insert."""
 
-    async def insert_jobs(self, jobs: Sequence[NewJob]) -> Sequence[Inserted]:
+    async def insert_jobs(self, jobs: Sequence[NewJob], act: Act | None = None) -> Sequence[Inserted]:
         """As `ports.store.JobStore.insert_jobs`."""
         keys = [_key(new) for new in jobs]
         if not any(keys):
-            return await self._store.insert_jobs(jobs)
+            return await self._store.insert_jobs(jobs, act)
         answers = await self._look_up(jobs, keys)
         left = [number for number, answer in enumerate(answers) if answer is None]
         if left:
-            inserted = await self._store.insert_jobs([jobs[number] for number in left])
+            inserted = await self._store.insert_jobs([jobs[number] for number in left], act)
             for number, answer in zip(left, inserted, strict=True):
                 answers[number] = answer
             await self._note([key for number in left if (key := keys[number]) is not None])

@@ -4,6 +4,7 @@ from tickwheel.domain.errors import Conflict, NotFound
 from tickwheel.domain.ids import job_id_text, run_id_text
 from tickwheel.ports.clock import Clock
 from tickwheel.ports.owner import Owner
+from tickwheel.ports.registry import Act
 from tickwheel.ports.store import Change, JobView, Run, RunPage, Store
 from tickwheel.services.aftermath import Aftermath, Seen
 from tickwheel.services.changes.occurrence import cancel_run
@@ -30,11 +31,11 @@ class Runs:
             raise NotFound(f"there is no job {job_id_text(job_id)}")
         return await self._store.list_runs(tenant_id, job_id, limit, after)
 
-    async def cancel(self, tenant_id: str, job_id: bytes, scheduled_ms: int) -> Run:
+    async def cancel(self, tenant_id: str, job_id: bytes, scheduled_ms: int, *, act: Act | None = None) -> Run:
         """End one run: no attempt of it commits after this. Repeatable.
 
         Of a recurring job only the next occurrence and those with a ledger row can be cancelled. Raises
-        `NotFound` and `Conflict`.
+        `NotFound` and `Conflict`. With an `act` it is in the audit log, by the same commit.
         """
         seen = Seen()
 
@@ -43,7 +44,7 @@ class Runs:
                 seen.view = view
                 return cancel_run(view, run, now_ms, taken)
 
-            changed = await self._store.change_run(tenant_id, job_id, scheduled_ms, decide)
+            changed = await self._store.change_run(tenant_id, job_id, scheduled_ms, decide, act)
             if changed is None:
                 await self._refuse(tenant_id, job_id, scheduled_ms)
             else:

@@ -15,6 +15,7 @@ import msgspec
 from tickwheel.domain.columns import Bools, Ints, Rows
 from tickwheel.domain.errors import OutcomeUnknown, StoreUnavailable
 from tickwheel.domain.outcome import ProgressNote
+from tickwheel.ports.registry import Act
 from tickwheel.ports.store import (
     AttemptNote,
     ChainPage,
@@ -73,21 +74,23 @@ class FaultyStore:
             raise OutcomeUnknown(f"the answer to {verb} was lost on purpose")
         return answer
 
-    async def insert_jobs(self, jobs: Sequence[NewJob]) -> Sequence[Inserted]:
-        return await self._call("insert_jobs", lambda: self._inner.insert_jobs(jobs))
+    async def insert_jobs(self, jobs: Sequence[NewJob], act: Act | None = None) -> Sequence[Inserted]:
+        return await self._call("insert_jobs", lambda: self._inner.insert_jobs(jobs, act))
 
-    async def change_job(self, tenant_id: str, job_id: bytes, decide: JobDecision) -> Changed | None:
-        return await self._call("change_job", lambda: self._inner.change_job(tenant_id, job_id, decide))
+    async def change_job(
+        self, tenant_id: str, job_id: bytes, decide: JobDecision, act: Act | None = None
+    ) -> Changed | None:
+        return await self._call("change_job", lambda: self._inner.change_job(tenant_id, job_id, decide, act))
 
     async def change_run(
-        self, tenant_id: str, job_id: bytes, scheduled_ms: int, decide: RunDecision
+        self, tenant_id: str, job_id: bytes, scheduled_ms: int, decide: RunDecision, act: Act | None = None
     ) -> Changed | None:
         return await self._call(
-            "change_run", lambda: self._inner.change_run(tenant_id, job_id, scheduled_ms, decide)
+            "change_run", lambda: self._inner.change_run(tenant_id, job_id, scheduled_ms, decide, act)
         )
 
-    async def put_named(self, tenant_id: str, name: str, decide: NamedDecision) -> Changed:
-        return await self._call("put_named", lambda: self._inner.put_named(tenant_id, name, decide))
+    async def put_named(self, tenant_id: str, name: str, decide: NamedDecision, act: Act | None = None) -> Changed:
+        return await self._call("put_named", lambda: self._inner.put_named(tenant_id, name, decide, act))
 
     async def get_job(self, tenant_id: str, job_id: bytes) -> JobView | None:
         return await self._call("get_job", lambda: self._inner.get_job(tenant_id, job_id))
@@ -150,8 +153,8 @@ class FaultyStore:
     async def list_dead(self, tenant_id: str, limit: int, after: str | None) -> DeadLetterPage:
         return await self._call("list_dead", lambda: self._inner.list_dead(tenant_id, limit, after))
 
-    async def drop_dead(self, tenant_id: str, job_id: bytes, scheduled_ms: int) -> bool:
-        return await self._call("drop_dead", lambda: self._inner.drop_dead(tenant_id, job_id, scheduled_ms))
+    async def drop_dead(self, tenant_id: str, job_id: bytes, scheduled_ms: int, act: Act | None = None) -> bool:
+        return await self._call("drop_dead", lambda: self._inner.drop_dead(tenant_id, job_id, scheduled_ms, act))
 
     async def counts(self) -> Counts:
         return await self._call("counts", self._inner.counts)

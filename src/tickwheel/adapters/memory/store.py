@@ -33,6 +33,7 @@ from tickwheel.domain.outcome import ProgressNote
 from tickwheel.ports.audit import AuditPiece
 from tickwheel.ports.clock import Clock
 from tickwheel.ports.keys import Key, KeyHolder
+from tickwheel.ports.registry import Act
 from tickwheel.ports.shards import STORED, Fed, FeedSessionLost, HeldPair, ShardState, Snapshot, Taken
 from tickwheel.ports.store import (
     AttemptNote,
@@ -65,7 +66,7 @@ class MemoryStore:
         self._worker: str | None = None
         self._session = self._tables.new_session()
 
-    async def insert_jobs(self, jobs: Sequence[NewJob]) -> Sequence[Inserted]:
+    async def insert_jobs(self, jobs: Sequence[NewJob], act: Act | None = None) -> Sequence[Inserted]:
         with self._tables.transaction():
             return inserts.insert_jobs(self._tables, jobs, self._clock.now_ms())
 
@@ -73,18 +74,20 @@ class MemoryStore:
         """See `ports.keys.KeyedStore`."""
         return inserts.find_keys(self._tables, keys)
 
-    async def change_job(self, tenant_id: str, job_id: bytes, decide: JobDecision) -> Changed | None:
+    async def change_job(
+        self, tenant_id: str, job_id: bytes, decide: JobDecision, act: Act | None = None
+    ) -> Changed | None:
         with self._tables.transaction():
             return changes.change_job(self._tables, tenant_id, job_id, decide, self._clock.now_ms())
 
     async def change_run(
-        self, tenant_id: str, job_id: bytes, scheduled_ms: int, decide: RunDecision
+        self, tenant_id: str, job_id: bytes, scheduled_ms: int, decide: RunDecision, act: Act | None = None
     ) -> Changed | None:
         now_ms = self._clock.now_ms()
         with self._tables.transaction():
             return changes.change_run(self._tables, tenant_id, job_id, scheduled_ms, decide, now_ms)
 
-    async def put_named(self, tenant_id: str, name: str, decide: NamedDecision) -> Changed:
+    async def put_named(self, tenant_id: str, name: str, decide: NamedDecision, act: Act | None = None) -> Changed:
         with self._tables.transaction():
             return inserts.put_named(self._tables, tenant_id, name, decide, self._clock.now_ms())
 
@@ -165,7 +168,7 @@ class MemoryStore:
     async def list_dead(self, tenant_id: str, limit: int, after: str | None) -> DeadLetterPage:
         return listings.list_dead(self._tables, tenant_id, limit, after)
 
-    async def drop_dead(self, tenant_id: str, job_id: bytes, scheduled_ms: int) -> bool:
+    async def drop_dead(self, tenant_id: str, job_id: bytes, scheduled_ms: int, act: Act | None = None) -> bool:
         key = (job_id, scheduled_ms)
         if key not in self._tables.dead or self._tables.ledger[key].run.tenant_id != tenant_id:
             return False

@@ -65,6 +65,7 @@ from tickwheel.domain.outcome import ProgressNote
 from tickwheel.ports.audit import AuditPiece
 from tickwheel.ports.clock import Clock
 from tickwheel.ports.keys import Key, KeyHolder
+from tickwheel.ports.registry import Act
 from tickwheel.ports.shards import Fed, HeldPair, ShardState, Snapshot, Taken
 from tickwheel.ports.store import (
     AttemptNote,
@@ -160,7 +161,7 @@ class PostgresqlStore:
     def _now_ms(self) -> int:
         return (self._pinned or self._clock).now_ms()
 
-    async def insert_jobs(self, jobs: Sequence[NewJob]) -> Sequence[Inserted]:
+    async def insert_jobs(self, jobs: Sequence[NewJob], act: Act | None = None) -> Sequence[Inserted]:
         """Jobs under idempotency keys are not merged with others: they may have to wait for somebody's key."""
         keyed = any(new.job.idempotency_key is not None for new in jobs)
         if keyed:
@@ -178,20 +179,22 @@ class PostgresqlStore:
         """See `ports.keys.KeyedStore`."""
         return await self._lookups.submit(lambda session: insert.find_keys(session, keys)) if keys else []
 
-    async def change_job(self, tenant_id: str, job_id: bytes, decide: JobDecision) -> Changed | None:
+    async def change_job(
+        self, tenant_id: str, job_id: bytes, decide: JobDecision, act: Act | None = None
+    ) -> Changed | None:
         return await self._writers.submit(
             lambda session: changes.change_job(session, tenant_id, job_id, decide, self._pin_ms()), writes=True
         )
 
     async def change_run(
-        self, tenant_id: str, job_id: bytes, scheduled_ms: int, decide: RunDecision
+        self, tenant_id: str, job_id: bytes, scheduled_ms: int, decide: RunDecision, act: Act | None = None
     ) -> Changed | None:
         return await self._writers.submit(
             lambda session: changes.change_run(session, tenant_id, job_id, scheduled_ms, decide, self._pin_ms()),
             writes=True,
         )
 
-    async def put_named(self, tenant_id: str, name: str, decide: NamedDecision) -> Changed:
+    async def put_named(self, tenant_id: str, name: str, decide: NamedDecision, act: Act | None = None) -> Changed:
         return await self._writers.submit(
             lambda session: changes.put_named(session, tenant_id, name, decide, self._pin_ms()), writes=True
         )
@@ -280,7 +283,7 @@ class PostgresqlStore:
     async def list_dead(self, tenant_id: str, limit: int, after: str | None) -> DeadLetterPage:
         return await self._readers.submit(lambda session: dead.list_dead(session, tenant_id, limit, after))
 
-    async def drop_dead(self, tenant_id: str, job_id: bytes, scheduled_ms: int) -> bool:
+    async def drop_dead(self, tenant_id: str, job_id: bytes, scheduled_ms: int, act: Act | None = None) -> bool:
         return await self._writers.submit(
             lambda session: dead.drop_dead(session, tenant_id, job_id, scheduled_ms), writes=True
         )

@@ -40,6 +40,7 @@ from tickwheel.domain.columns import CLAIMED, TIMER, Bools, Ints, Rows, empty
 from tickwheel.domain.outcome import ProgressNote
 from tickwheel.ports.audit import AuditPiece
 from tickwheel.ports.clock import Clock
+from tickwheel.ports.registry import Act
 from tickwheel.ports.store import (
     AttemptNote,
     ChainPage,
@@ -101,19 +102,21 @@ class SqliteStore:
         self._writer = Writer(connection, lock.path, self._changes.settle)
         self._closed = False
 
-    async def insert_jobs(self, jobs: Sequence[NewJob]) -> Sequence[Inserted]:
+    async def insert_jobs(self, jobs: Sequence[NewJob], act: Act | None = None) -> Sequence[Inserted]:
         return await self._writer.submit_bulk(self._insert_jobs, jobs) if jobs else []
 
     def _insert_jobs(self, session: Session, jobs: Sequence[NewJob]) -> Sequence[Inserted]:
         return insert.insert_jobs(session, jobs, self._clock.now_ms())
 
-    async def change_job(self, tenant_id: str, job_id: bytes, decide: JobDecision) -> Changed | None:
+    async def change_job(
+        self, tenant_id: str, job_id: bytes, decide: JobDecision, act: Act | None = None
+    ) -> Changed | None:
         return await self._change(
             lambda session: changes.change_job(session, tenant_id, job_id, decide, self._clock.now_ms())
         )
 
     async def change_run(
-        self, tenant_id: str, job_id: bytes, scheduled_ms: int, decide: RunDecision
+        self, tenant_id: str, job_id: bytes, scheduled_ms: int, decide: RunDecision, act: Act | None = None
     ) -> Changed | None:
         return await self._change(
             lambda session: changes.change_run(
@@ -121,7 +124,7 @@ class SqliteStore:
             )
         )
 
-    async def put_named(self, tenant_id: str, name: str, decide: NamedDecision) -> Changed:
+    async def put_named(self, tenant_id: str, name: str, decide: NamedDecision, act: Act | None = None) -> Changed:
         return await self._change(
             lambda session: changes.put_named(session, tenant_id, name, decide, self._clock.now_ms())
         )
@@ -209,7 +212,7 @@ class SqliteStore:
     async def list_dead(self, tenant_id: str, limit: int, after: str | None) -> DeadLetterPage:
         return await self._reader.read(lambda session: dead.list_dead(session, tenant_id, limit, after))
 
-    async def drop_dead(self, tenant_id: str, job_id: bytes, scheduled_ms: int) -> bool:
+    async def drop_dead(self, tenant_id: str, job_id: bytes, scheduled_ms: int, act: Act | None = None) -> bool:
         return await self._writer.submit(lambda session: dead.drop_dead(session, tenant_id, job_id, scheduled_ms))
 
     async def enlist_worker(self, incarnation: str, note: WorkerNote) -> None:

@@ -11,6 +11,7 @@ from tickwheel.adapters.memory.ownership import Ownership
 from tickwheel.adapters.memory.store import MemoryStore
 from tickwheel.domain.columns import Bools, Ints, Rows
 from tickwheel.domain.outcome import ProgressNote
+from tickwheel.ports.registry import Act
 from tickwheel.ports.shards import STORED, Fed, FeedSessionLost, HeldPair, ShardState, Snapshot, Taken
 from tickwheel.ports.store import (
     AttemptNote,
@@ -58,14 +59,16 @@ class ModelStore:
 
     # Jobs
 
-    async def insert_jobs(self, jobs: Sequence[NewJob]) -> Sequence[Inserted]:
+    async def insert_jobs(self, jobs: Sequence[NewJob], act: Act | None = None) -> Sequence[Inserted]:
         return await self._write(
             "insert_jobs",
             lambda _, now_ms: self._kept(inserts.insert_jobs(self._tables, jobs, now_ms)),
             look=_nothing,
         )
 
-    async def change_job(self, tenant_id: str, job_id: bytes, decide: JobDecision) -> Changed | None:
+    async def change_job(
+        self, tenant_id: str, job_id: bytes, decide: JobDecision, act: Act | None = None
+    ) -> Changed | None:
         before = None if self._rules.hold("E8") else LatentChange(self._tables, tenant_id, job_id)
 
         def apply(_: None, now_ms: int) -> Changed | None:
@@ -76,7 +79,7 @@ class ModelStore:
         return await self._write("change_job", apply, look=_nothing, wishes=[Wish(("job", job_id), True)])
 
     async def change_run(
-        self, tenant_id: str, job_id: bytes, scheduled_ms: int, decide: RunDecision
+        self, tenant_id: str, job_id: bytes, scheduled_ms: int, decide: RunDecision, act: Act | None = None
     ) -> Changed | None:
         return await self._write(
             "change_run",
@@ -85,7 +88,7 @@ class ModelStore:
             wishes=[Wish(("job", job_id), True)],
         )
 
-    async def put_named(self, tenant_id: str, name: str, decide: NamedDecision) -> Changed:
+    async def put_named(self, tenant_id: str, name: str, decide: NamedDecision, act: Act | None = None) -> Changed:
         job_id = self._tables.named.get((tenant_id, name))
         wishes = [Wish(("name", tenant_id, name), True)]
         if job_id is not None:
@@ -209,7 +212,7 @@ class ModelStore:
     async def list_dead(self, tenant_id: str, limit: int, after: str | None) -> DeadLetterPage:
         return await self._read("list_dead", lambda: _now(self._now.list_dead(tenant_id, limit, after)))
 
-    async def drop_dead(self, tenant_id: str, job_id: bytes, scheduled_ms: int) -> bool:
+    async def drop_dead(self, tenant_id: str, job_id: bytes, scheduled_ms: int, act: Act | None = None) -> bool:
         return await self._write(
             "drop_dead",
             lambda _, at_ms: _now(self._now.drop_dead(tenant_id, job_id, scheduled_ms)),
