@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from tickwheel.domain.errors import (
         BadCursor,
         Conflict,
+        EgressRefused,
         FieldProblem,
         IdempotencyConflict,
         InvalidRequest,
@@ -65,6 +66,7 @@ _PLACES = {
     "tickwheel.domain.errors": (
         "BadCursor",
         "Conflict",
+        "EgressRefused",
         "FieldProblem",
         "IdempotencyConflict",
         "InvalidRequest",
@@ -120,6 +122,7 @@ __all__ = [
     "DeadLetter",
     "DeadLetterPage",
     "EditFields",
+    "EgressRefused",
     "Fail",
     "FieldProblem",
     "HandlerContext",

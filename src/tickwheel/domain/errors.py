@@ -51,6 +51,12 @@ class VersionMismatch(TickwheelError):
     code = "version_mismatch"
 
 
+class EgressRefused(TickwheelError):
+    """The target is not one that this tenant's webhooks may call; the text says which rule is in the way."""
+
+    code = "egress_refused"
+
+
 class IdempotencyConflict(TickwheelError):
     """The idempotency key was used for another request; nothing was written."""
 

@@ -65,6 +65,7 @@ _PLAIN: Final = (
     domain.NotFound,
     domain.Conflict,
     domain.VersionMismatch,
+    domain.EgressRefused,
     domain.IdempotencyConflict,
     domain.KeyInFlight,
     domain.UnsupportedFilter,

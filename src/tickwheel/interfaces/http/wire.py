@@ -51,10 +51,18 @@ ERRORS: Final[dict[str, ErrorKind]] = {
     "unauthorized": ErrorKind(
         401, "A token is needed", "Send `Authorization: Bearer <token>` with a known token."
     ),
+    "forbidden": ErrorKind(
+        403, "Not allowed", "The token does not have the scope or the reach that this needs; `detail` names it."
+    ),
     "host_not_allowed": ErrorKind(
         403,
         "This host is not answered",
         "Without tokens the server answers only to localhost and to IP addresses.",
+    ),
+    "egress_refused": ErrorKind(
+        403,
+        "This target may not be called",
+        "The tenant's egress policy, or the server's guard, refuses the address of the target; `detail` says why.",
     ),
     "not_found": ErrorKind(404, "Not found", "This tenant has no such job, run or dead letter."),
     "no_such_path": ErrorKind(404, "No such path", "The API has nothing at this path."),
