@@ -1,6 +1,11 @@
-"""Opaque cursors: the sort key of the last item seen, so that inserts never shift a page."""
+"""Opaque cursors: the sort key of the last item seen, so that inserts never shift a page.
+
+A cursor belongs to one list: of one kind, one tenant and one set of filters. It holds a digest of these, so one that
+another tenant was given, or that was made for other filters, is refused.
+"""
 
 from base64 import urlsafe_b64decode, urlsafe_b64encode
+from hashlib import blake2b
 from typing import Any, Final
 
 import msgspec
@@ -8,10 +13,17 @@ import msgspec
 from tickwheel.domain.errors import BadCursor
 
 _ID_DIGITS: Final = 32
+_DIGEST_BYTES: Final = 6
+
+
+def bound_kind(kind: str, tenant_id: str, *filters: object) -> str:
+    """The kind of a list, for `write_cursor` and `read_cursor`, as this tenant sees it through these filters."""
+    text = repr((kind, tenant_id, *filters)).encode(errors="surrogatepass")
+    return f"{kind}:{urlsafe_b64encode(blake2b(text, digest_size=_DIGEST_BYTES).digest()).decode()}"
 
 
 def write_cursor(kind: str, *key: int | bytes) -> str:
-    """A cursor of the list `kind`."""
+    """A cursor of the list `kind` (`bound_kind`)."""
     parts = [part.hex() if isinstance(part, bytes) else part for part in key]
     return urlsafe_b64encode(msgspec.json.encode([kind, *parts])).decode().rstrip("=")
 

@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from tickwheel.domain.job import JobState
 from tickwheel.domain.run import RunState
-from tickwheel.ports.cursors import read_cursor, write_cursor
+from tickwheel.ports.cursors import bound_kind, read_cursor, write_cursor
 from tickwheel.ports.store import JobOrder, JobQuery
 
 BUDGET: Final = 2_000
@@ -62,7 +62,15 @@ def read_start(query: JobQuery) -> list[Any] | None:
     """The sort key after which the page begins; None for the first page. Raises `BadCursor`."""
     if query.after is None:
         return None
-    return read_cursor(query.order.value, query.after, (int, bytes) if query.order is JobOrder.DUE else (bytes,))
+    types = (int, bytes) if query.order is JobOrder.DUE else (bytes,)
+    return read_cursor(cursor_kind(query), query.after, types)
+
+
+def cursor_kind(query: JobQuery) -> str:
+    """Of the cursors of this list: they belong to the tenant, the order and the filters."""
+    times = query.due_from_ms, query.due_to_ms
+    words = query.status, query.name_prefix, query.schedule_type, query.lane, query.tag
+    return bound_kind(query.order.value, query.tenant_id, *words, *times)
 
 
 def choose(query: JobQuery, candidates: Candidates, read_facts: ReadFacts) -> Chosen:
@@ -72,7 +80,7 @@ def choose(query: JobQuery, candidates: Candidates, read_facts: ReadFacts) -> Ch
     if count < len(kept):
         kept = kept[:count]
         stopped_at = kept[-1][0]
-    cursor = None if stopped_at is None else write_cursor(query.order.value, *stopped_at)
+    cursor = None if stopped_at is None else write_cursor(cursor_kind(query), *stopped_at)
     return Chosen([facts.job_id for _, facts in kept], cursor)
 
 

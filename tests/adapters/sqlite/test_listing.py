@@ -11,7 +11,7 @@ from tickwheel.domain.errors import BadCursor
 from tickwheel.domain.ids import shard_of
 from tickwheel.domain.run import RunState, SkipReason, fencing_token
 from tickwheel.ports import job_lists
-from tickwheel.ports.cursors import read_cursor, write_cursor
+from tickwheel.ports.cursors import bound_kind, read_cursor, write_cursor
 from tickwheel.ports.store import Change, FirstTimer, JobOrder, JobQuery, JobView, LedgerWrite, NewJob
 from tickwheel.testing.virtual_clock import VirtualClock
 
@@ -80,9 +80,13 @@ async def test_due_order_skips_other_tenants_and_claimed_occurrences(store: Sqli
     assert names == ["job-3", "job-4", "job-5"]
 
 
+NO_FILTERS = (None,) * 7
+DUE, CREATED = (bound_kind(kind, "default", *NO_FILTERS) for kind in ("due", "created"))
+
+
 @pytest.mark.parametrize(
     "text",
-    ["", "x", "!!!!", "AAAA", "é", write_cursor("due", 1, b"x"), write_cursor("created", 5), "W10", "eyJhIjoxfQ"],
+    ["", "x", "!!!!", "AAAA", "é", write_cursor(DUE, 1, b"x"), write_cursor(CREATED, 5), "W10", "eyJhIjoxfQ"],
 )
 async def test_foreign_cursors_are_refused(store: SqliteStore, text: str) -> None:
     with pytest.raises(BadCursor):

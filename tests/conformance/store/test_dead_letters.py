@@ -165,3 +165,14 @@ async def test_a_strange_cursor_is_refused(arena: Arena, owner: Owner, cursor: s
     await bury(arena, owner)
     with pytest.raises(BadCursor):
         await arena.store.list_dead("default", 10, cursor)
+
+
+async def test_a_cursor_belongs_to_one_tenant(arena: Arena, owner: Owner) -> None:
+    for tenant_id in ("default", "acme") * 2:
+        await bury(arena, owner, tenant_id=tenant_id)
+    cursor = (await arena.store.list_dead("acme", 1, None)).next_cursor
+    assert cursor is not None
+    assert len((await arena.store.list_dead("acme", 1, cursor)).items) == 1
+    for other in ("default", "nobody"):
+        with pytest.raises(BadCursor):
+            await arena.store.list_dead(other, 1, cursor)

@@ -240,6 +240,25 @@ async def test_a_cursor_belongs_to_one_order(arena: Arena) -> None:
             await arena.store.list_jobs(replace(DEFAULT, order=other, after=cursor))
 
 
+@pytest.mark.parametrize("order", list(JobOrder))
+async def test_a_cursor_belongs_to_one_tenant_and_its_filters(arena: Arena, order: JobOrder) -> None:
+    await insert_some(arena, 3)
+    await insert_some(arena, 3, tenant_id="acme")
+    query = replace(DEFAULT, order=order, limit=1)
+    cursor = (await arena.store.list_jobs(query)).next_cursor
+    assert cursor is not None
+    assert len(cursor) < 120
+    assert (await arena.store.list_jobs(replace(query, limit=2, after=cursor))).items, "another limit is fine"
+    for other in (
+        replace(query, tenant_id="acme"),
+        replace(query, tenant_id="nobody"),
+        replace(query, lane=Lane.DEFAULT),
+        replace(query, name_prefix="job"),
+    ):
+        with pytest.raises(BadCursor):
+            await arena.store.list_jobs(replace(other, after=cursor))
+
+
 async def test_a_job_whose_due_time_moved_is_listed_where_it_is_now(arena: Arena) -> None:
     jobs = [arena.recurring(arena.now_ms + offset) for offset in (10, 20, 30)]
     await arena.insert(*jobs)

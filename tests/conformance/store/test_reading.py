@@ -182,6 +182,17 @@ async def test_a_strange_cursor_is_refused(arena: Arena, owner: Owner, cursor: s
         await arena.store.list_runs("default", new.job.job_id, 10, cursor)
 
 
+async def test_a_cursor_belongs_to_one_tenant_and_job(arena: Arena, owner: Owner) -> None:
+    new, _ = await many_runs(arena, owner, 2)
+    other, _ = await many_runs(arena, owner, 2)
+    cursor = (await arena.store.list_runs("default", new.job.job_id, 1, None)).next_cursor
+    assert cursor is not None
+    assert len((await arena.store.list_runs("default", new.job.job_id, 1, cursor)).items) == 1
+    for tenant_id, job_id in (("acme", new.job.job_id), ("default", other.job.job_id)):
+        with pytest.raises(BadCursor):
+            await arena.store.list_runs(tenant_id, job_id, 1, cursor)
+
+
 async def test_an_unknown_job_has_no_runs(arena: Arena) -> None:
     page = await arena.store.list_runs("default", arena.one_off().job.job_id, 10, None)
     assert (page.items, page.next_cursor) == ((), None)

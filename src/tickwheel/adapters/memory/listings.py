@@ -7,6 +7,8 @@ from tickwheel.adapters.memory.tables import Tables
 from tickwheel.adapters.memory.views import job_status, job_view
 from tickwheel.domain.errors import BadCursor
 from tickwheel.domain.job import JobState
+from tickwheel.ports.cursors import bound_kind
+from tickwheel.ports.job_lists import cursor_kind
 from tickwheel.ports.store import (
     DeadLetter,
     DeadLetterPage,
@@ -30,7 +32,7 @@ def list_jobs(tables: Tables, query: JobQuery) -> JobPage:
     views = [job_view(tables, job) for job in jobs if job.state is not JobState.DELETED]
     items = [view for view in views if _matches(view, query)]
     sort_key = _due_key if query.order is JobOrder.DUE else _created_key
-    page, cursor = _page(items, sort_key, query.order.value, query.limit, query.after)
+    page, cursor = _page(items, sort_key, cursor_kind(query), query.limit, query.after)
     return JobPage(page, cursor)
 
 
@@ -38,7 +40,8 @@ def list_runs(tables: Tables, tenant_id: str, job_id: bytes, limit: int, after: 
     """The ledger rows of a job, latest instant first."""
     rows = tables.runs_of.get(job_id, {}).values()
     runs = [row.run for row in rows if row.run.tenant_id == tenant_id]
-    return RunPage(*_page(runs, lambda run: (-run.scheduled_ms,), _RUNS, limit, after))
+    kind = bound_kind(_RUNS, tenant_id, job_id)
+    return RunPage(*_page(runs, lambda run: (-run.scheduled_ms,), kind, limit, after))
 
 
 def list_dead(tables: Tables, tenant_id: str, limit: int, after: str | None) -> DeadLetterPage:
@@ -48,7 +51,7 @@ def list_dead(tables: Tables, tenant_id: str, limit: int, after: str | None) -> 
         run = tables.ledger[key].run
         if run.tenant_id == tenant_id:
             letters.append(DeadLetter(run, tables.jobs[key[0]].name, letter.failed_ms, letter.cause))
-    return DeadLetterPage(*_page(letters, _dead_key, _DEAD, limit, after))
+    return DeadLetterPage(*_page(letters, _dead_key, bound_kind(_DEAD, tenant_id), limit, after))
 
 
 def _created_key(view: JobView) -> SortKey:

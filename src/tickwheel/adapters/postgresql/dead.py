@@ -7,7 +7,7 @@ from tickwheel.adapters.postgresql.records import cold_statements, job_keys, rea
 from tickwheel.adapters.postgresql.session import Session
 from tickwheel.adapters.postgresql.views import snapshot
 from tickwheel.domain.ids import shard_of
-from tickwheel.ports.cursors import read_cursor, write_cursor
+from tickwheel.ports.cursors import bound_kind, read_cursor, write_cursor
 from tickwheel.ports.store import Counts, DeadLetter, DeadLetterPage
 
 SQL: Final = cold_statements("lists")
@@ -22,8 +22,9 @@ COUNTED_DEAD: Final = 10_000
 def list_dead(session: Session, tenant_id: str, limit: int, after: str | None) -> DeadLetterPage:
     """See `Ledger.list_dead`."""
     failed_ms, job_id, scheduled_ms = (1 << 62, _FIRST_ID, 0)
+    kind = bound_kind(_CURSOR, tenant_id)
     if after is not None:
-        failed_ms, job_id, scheduled_ms = read_cursor(_CURSOR, after, (int, bytes, int))
+        failed_ms, job_id, scheduled_ms = read_cursor(kind, after, (int, bytes, int))
     bindings = {
         "tenant_id": tenant_id,
         "failed_ms": failed_ms,
@@ -49,7 +50,7 @@ def list_dead(session: Session, tenant_id: str, limit: int, after: str | None) -
     if len(rows) <= limit:
         return DeadLetterPage(tuple(letters), None)
     _, last_instant, last_job, last_failed_ms, _ = rows[limit - 1]
-    return DeadLetterPage(tuple(letters), write_cursor(_CURSOR, last_failed_ms, last_job.bytes, last_instant))
+    return DeadLetterPage(tuple(letters), write_cursor(kind, last_failed_ms, last_job.bytes, last_instant))
 
 
 def drop_dead(session: Session, tenant_id: str, job_id: bytes, scheduled_ms: int) -> bool:

@@ -11,7 +11,7 @@ from tickwheel.adapters.postgresql.session import Session
 from tickwheel.adapters.postgresql.views import SQL, find_views, first_timers, snapshot
 from tickwheel.domain.ids import shard_of
 from tickwheel.domain.run import RunState
-from tickwheel.ports.cursors import read_cursor, write_cursor
+from tickwheel.ports.cursors import bound_kind, read_cursor, write_cursor
 from tickwheel.ports.job_views import live_run
 from tickwheel.ports.run_views import attempts_of
 from tickwheel.ports.store import AttemptRecord, BrokenChain, ChainPage, Run, RunPage
@@ -50,7 +50,8 @@ def get_run(session: Session, tenant_id: str, job_id: bytes, scheduled_ms: int) 
 
 def list_runs(session: Session, tenant_id: str, job_id: bytes, limit: int, after: str | None) -> RunPage:
     """The ledger rows of a job, latest instant first."""
-    before_ms = read_cursor("runs", after, (int,))[0] if after is not None else _END_OF_TIME_MS
+    kind = bound_kind("runs", tenant_id, job_id)
+    before_ms = read_cursor(kind, after, (int,))[0] if after is not None else _END_OF_TIME_MS
     with snapshot(session):
         rows = session.rows(SQL["jobs"], job_keys([job_id]))
         if not rows:
@@ -65,7 +66,7 @@ def list_runs(session: Session, tenant_id: str, job_id: bytes, limit: int, after
         found = views.find_runs(session, [(job_id, instant) for instant in instants], {job_id: tenant_id})
     runs = sorted(found.values(), key=lambda run: -run.scheduled_ms)
     page = tuple(runs[:limit])
-    return RunPage(page, write_cursor("runs", page[-1].scheduled_ms) if len(runs) > limit else None)
+    return RunPage(page, write_cursor(kind, page[-1].scheduled_ms) if len(runs) > limit else None)
 
 
 def broken_chains(session: Session, after: bytes, limit: int) -> ChainPage:

@@ -5,7 +5,7 @@ from typing import Final
 from tickwheel.adapters.sqlite.codec import read_run
 from tickwheel.adapters.sqlite.connection import Session
 from tickwheel.adapters.sqlite.statements import load_statements
-from tickwheel.ports.cursors import read_cursor, write_cursor
+from tickwheel.ports.cursors import bound_kind, read_cursor, write_cursor
 from tickwheel.ports.store import Counts, DeadLetter, DeadLetterPage
 
 SQL: Final = load_statements("lists")
@@ -15,8 +15,9 @@ _CURSOR: Final = "dead"
 def list_dead(session: Session, tenant_id: str, limit: int, after: str | None) -> DeadLetterPage:
     """See `Ledger.list_dead`."""
     failed_ms, job_id, scheduled_ms = (1 << 62, b"", 0)
+    kind = bound_kind(_CURSOR, tenant_id)
     if after is not None:
-        failed_ms, job_id, scheduled_ms = read_cursor(_CURSOR, after, (int, bytes, int))
+        failed_ms, job_id, scheduled_ms = read_cursor(kind, after, (int, bytes, int))
     bindings = {
         "tenant_id": tenant_id,
         "failed_ms": failed_ms,
@@ -31,7 +32,7 @@ def list_dead(session: Session, tenant_id: str, limit: int, after: str | None) -
     if len(letters) <= limit:
         return DeadLetterPage(tuple(letters), None)
     last = letters[limit - 1]
-    cursor = write_cursor(_CURSOR, last.failed_ms, last.run.job_id, last.run.scheduled_ms)
+    cursor = write_cursor(kind, last.failed_ms, last.run.job_id, last.run.scheduled_ms)
     return DeadLetterPage(tuple(letters[:limit]), cursor)
 
 

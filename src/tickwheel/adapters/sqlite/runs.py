@@ -10,7 +10,7 @@ from tickwheel.adapters.sqlite.connection import Session
 from tickwheel.adapters.sqlite.statements import load_statements
 from tickwheel.adapters.sqlite.views import find_job, read_views, with_progress
 from tickwheel.domain.run import RunState
-from tickwheel.ports.cursors import read_cursor, write_cursor
+from tickwheel.ports.cursors import bound_kind, read_cursor, write_cursor
 from tickwheel.ports.job_views import live_run
 from tickwheel.ports.run_views import attempts_of
 from tickwheel.ports.store import AttemptRecord, Run, RunPage
@@ -51,13 +51,14 @@ def find_runs(session: Session, keys: Sequence[tuple[bytes, int]]) -> list[Run |
 
 def list_runs(session: Session, tenant_id: str, job_id: bytes, limit: int, after: str | None) -> RunPage:
     """The ledger rows of a job, latest instant first."""
-    before_ms = read_cursor("runs", after, (int,))[0] if after is not None else _END_OF_TIME_MS
+    kind = bound_kind("runs", tenant_id, job_id)
+    before_ms = read_cursor(kind, after, (int,))[0] if after is not None else _END_OF_TIME_MS
     bindings: dict[str, Any] = {"tenant_id": tenant_id, "job_id": job_id, "before_ms": before_ms}
     rows = session.table(SQL["runs_of_job"], {**bindings, "limit": limit + 1})
     rows += session.table(SQL["run_of_one_off"], bindings)
     runs = sorted(map(read_run, rows), key=lambda run: -run.scheduled_ms)
     page = tuple(runs[:limit])
-    return RunPage(page, write_cursor("runs", page[-1].scheduled_ms) if len(runs) > limit else None)
+    return RunPage(page, write_cursor(kind, page[-1].scheduled_ms) if len(runs) > limit else None)
 
 
 _END_OF_TIME_MS: Final = (1 << 63) - 1
