@@ -1,7 +1,7 @@
 """Opaque cursors: the sort key of the last item seen, so that inserts never shift a page.
 
-A cursor belongs to one list: of one kind, one tenant and one set of filters. It holds a digest of these, so one that
-another tenant was given, or that was made for other filters, is refused.
+A cursor belongs to one list: of one kind, one tenant and one set of filters. It holds a digest of these, so one
+that another tenant was given, or that was made for other filters, is refused.
 """
 
 from base64 import urlsafe_b64decode, urlsafe_b64encode
