@@ -38,7 +38,7 @@ class LimitName(StrEnum):
     DUE_PER_SECOND = "due_per_second"
 
 
-class TenantLimits(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+class TenantLimits(msgspec.Struct, frozen=True, omit_defaults=True):
     """Null: no limit of its own.
 
     `max_payload_bytes` is of one job; `requests_burst` (else a second's worth) may come at once; `due_per_second`
