@@ -5,12 +5,12 @@ stored definitions can be compared, and caches hold. A context (tenant, where it
 authenticated and not stored: what was sealed for one target opens for no other.
 """
 
-from typing import Final, Protocol
+from typing import Protocol
 
 from tickwheel.domain.errors import TickwheelError
+from tickwheel.domain.sealed import SEALED
 
-SEALED: Final = "tw-sealed:"
-"""How every sealed text begins: `tw-sealed:<key id>:<base64>`. Users may send no header value that begins so."""
+__all__ = ["SEALED", "CannotOpen", "Vault"]
 
 
 class CannotOpen(TickwheelError):
