@@ -76,6 +76,12 @@ class UnsupportedFilter(TickwheelError):
     code = "unsupported_filter"
 
 
+class SecretStays(TickwheelError):
+    """A stored header value would go to another server than the one that it was given for; nothing was written."""
+
+    code = "secret_stays"
+
+
 class BadCursor(TickwheelError):
     """The cursor was not made by this list."""
 

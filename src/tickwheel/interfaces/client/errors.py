@@ -66,6 +66,7 @@ _PLAIN: Final = (
     domain.Conflict,
     domain.VersionMismatch,
     domain.EgressRefused,
+    domain.SecretStays,
     domain.IdempotencyConflict,
     domain.KeyInFlight,
     domain.UnsupportedFilter,

@@ -64,6 +64,12 @@ ERRORS: Final[dict[str, ErrorKind]] = {
         "This target may not be called",
         "The tenant's egress policy, or the server's guard, refuses the address of the target; `detail` says why.",
     ),
+    "secret_stays": ErrorKind(
+        403,
+        "A stored secret stays where it is",
+        "The change would send a stored header value to another scheme, host or port than it was given for. Give "
+        "the value of the header anew, or leave the header out.",
+    ),
     "not_found": ErrorKind(404, "Not found", "This tenant has no such job, run or dead letter."),
     "no_such_path": ErrorKind(404, "No such path", "The API has nothing at this path."),
     "method_not_allowed": ErrorKind(
