@@ -34,7 +34,7 @@ class ApiKey(msgspec.Struct, frozen=True):
     old_until_ms: int = 0
 
     def fits(self, secret: str, now_ms: int) -> bool:
-        """Whether this is its secret, or was until a rotation whose grace time isn't over; and it has not expired."""
+        """Whether this is its secret, or within the grace time of a rotation the one before, and it holds now."""
         given = secret_hash(secret)
         is_new = hmac.compare_digest(given, self.hash)
         is_old = hmac.compare_digest(given, self.old_hash or "-") and now_ms < self.old_until_ms

@@ -65,7 +65,6 @@ class ApiKeys:
         self._by_id: dict[str, KeyView] = {}
         self._indexed = -1
         self._used_ms: dict[str, int] = {}
-        self._flushed_ms = 0
 
     @property
     def exist(self) -> bool:

@@ -18,11 +18,12 @@ from tickwheel.domain.errors import (
     VersionMismatch,
 )
 from tickwheel.domain.ids import job_id_text
-from tickwheel.domain.job import ScheduleType, Spec, Target
+from tickwheel.domain.job import DEFAULT_TENANT, ScheduleType, Spec, Target
 from tickwheel.domain.limits import PREVIEW_COUNT_MAX, TAG_COUNT
 from tickwheel.domain.requests.job_request import JobRequest
 from tickwheel.domain.requests.patch import JobPatch, patched
 from tickwheel.domain.requests.request import parse_job_requests
+from tickwheel.domain.requests.tenancy import own
 from tickwheel.domain.requests.text_rules import key_fault
 from tickwheel.ports.clock import Clock, Randomness
 from tickwheel.ports.owner import Owner
@@ -129,14 +130,19 @@ class Jobs:
         return request
 
     async def create_many(
-        self, items: Sequence[bytes], *, act: Act | None = None
+        self, items: Sequence[bytes], *, bound_tenant: str | None = None, act: Act | None = None
     ) -> list[Created | TickwheelError]:
-        """Make the jobs of many raw requests in one durable commit; an answer or an error for each, in order."""
+        """Make the jobs of many raw requests in one durable commit; an answer or an error for each, in order.
+
+        With a `bound_tenant` all are of that one; an item that names another is wrong.
+        """
         requests: list[JobRequest | TickwheelError] = []
         for start in range(0, len(items), ITEMS_A_TURN):
             if start:
                 await self._clock.sleep_ms(0)
-            requests += map(self._unless_refused, parse_job_requests(items[start : start + ITEMS_A_TURN]))
+            parsed = parse_job_requests(items[start : start + ITEMS_A_TURN], bound_tenant or DEFAULT_TENANT)
+            bound = parsed if bound_tenant is None else [_owned(one, bound_tenant) for one in parsed]
+            requests += map(self._unless_refused, bound)
         self._check_tenants(requests)
         return await self._ingest.insert(requests, act)
 
@@ -280,6 +286,15 @@ class Jobs:
             return self._aftermath.of(seen, changed)
 
         return await knowing_taken(self._store, change)
+
+
+def _owned(request: JobRequest | InvalidRequest, bound_tenant: str) -> JobRequest | InvalidRequest:
+    if isinstance(request, InvalidRequest):
+        return request
+    try:
+        return own(request, bound_tenant)
+    except InvalidRequest as error:
+        return error
 
 
 def _match(view: JobView, version: int | None) -> None:

@@ -35,6 +35,7 @@ from tickwheel.ports.owner import Owner
 from tickwheel.ports.queue import Queue
 from tickwheel.ports.store import Store
 from tickwheel.services.audit import StandingAudit
+from tickwheel.services.authentication import Authentication
 from tickwheel.services.dead_letters import DeadLetters
 from tickwheel.services.ingest import every_shard
 from tickwheel.services.jobs import Jobs
@@ -107,6 +108,7 @@ class Node:
         self.runs = Runs(store=store, owner=owner, clock=clock)
         self.dead_letters = DeadLetters(store=store, owner=owner, clock=clock)
         self._queue, self._known_keys = queue, known_keys
+        self.authentication = Authentication(clock, tokens=settings.token)
         self.demand = None if scheduler is None else build_demand(scheduler, self._ownership, clock)
         if self.demand is not None:
             add_scaling_gauges(metrics, self.demand)

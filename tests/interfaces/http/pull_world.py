@@ -19,6 +19,7 @@ from tickwheel.interfaces.http.app import build_app
 from tickwheel.interfaces.http.deps import Deps
 from tickwheel.ports.queue import HINT, Topic, route_of
 from tickwheel.ports.store import Run
+from tickwheel.services.authentication import Authentication
 from tickwheel.services.completion import Completions
 from tickwheel.services.dead_letters import DeadLetters
 from tickwheel.services.jobs import Jobs
@@ -96,7 +97,7 @@ class PullWorld:
             store=self.store,
             clock=self.clock,
             metrics=lambda: b"",
-            tokens=tokens,
+            authentication=Authentication(self.clock, tokens=tokens),
             workers=desk,
         )
         return AsgiClient(build_app(deps), *tokens[:1])

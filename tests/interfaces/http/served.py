@@ -13,6 +13,7 @@ from tickwheel.interfaces.http.app import build_app
 from tickwheel.interfaces.http.deps import Deps
 from tickwheel.interfaces.http.server import HttpServer
 from tickwheel.ports.events import Event
+from tickwheel.services.authentication import Authentication
 from tickwheel.services.dead_letters import DeadLetters
 from tickwheel.services.jobs import Jobs
 from tickwheel.services.load import Demand
@@ -61,6 +62,7 @@ def served() -> Iterator[str]:
             store=store,
             clock=clock,
             metrics=lambda: b"up 1\n",
+            authentication=Authentication(clock),
             workers=desk,
             demand=Demand(loads=list, states=list, clock=clock),
         )

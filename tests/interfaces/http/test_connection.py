@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from tickwheel.interfaces.http import connection
-from tickwheel.interfaces.http.auth import Tokens
 from tickwheel.interfaces.http.resource import Call, Handler, Resource
 from tickwheel.interfaces.http.server import HttpServer
 from tickwheel.interfaces.http.wire import Answer, ok
@@ -21,7 +20,7 @@ async def echo_length(call: Call) -> Answer:
 
 @asynccontextmanager
 async def serving(handler: Handler = echo_length, drain_seconds: int = 5) -> AsyncIterator[HttpServer]:
-    app = Resource({"POST": handler, "GET": handler}, Tokens())
+    app = Resource({"POST": handler, "GET": handler}, None)
     server = HttpServer(app, "127.0.0.1", 0, drain_seconds=drain_seconds)
     await server.start()
     try:
@@ -83,7 +82,7 @@ def test_port_zero_is_bound_and_reported_before_start_returns() -> None:
 def test_a_taken_port_is_an_os_error() -> None:
     async def scenario() -> None:
         async with serving() as server:
-            second = HttpServer(Resource({}, Tokens()), "127.0.0.1", server.port)
+            second = HttpServer(Resource({}, None), "127.0.0.1", server.port)
             with pytest.raises(OSError, match="in use"):
                 await second.start()
 
@@ -227,7 +226,7 @@ def test_a_slow_answer_is_not_a_slow_request(monkeypatch: pytest.MonkeyPatch) ->
 def test_stop_lets_an_open_request_finish_and_refuses_new_connections() -> None:
     async def scenario() -> None:
         gate = asyncio.Event()
-        server = HttpServer(Resource({"POST": slow_answer(gate)}, Tokens()), "127.0.0.1", 0, drain_seconds=5)
+        server = HttpServer(Resource({"POST": slow_answer(gate)}, None), "127.0.0.1", 0, drain_seconds=5)
         await server.start()
         reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
         writer.write(HEAD + b"Content-Length: 2\r\n\r\n{}")
@@ -249,7 +248,7 @@ def test_stop_lets_an_open_request_finish_and_refuses_new_connections() -> None:
 def test_stop_does_not_wait_longer_than_the_drain_time() -> None:
     async def scenario() -> None:
         server = HttpServer(
-            Resource({"POST": slow_answer(asyncio.Event())}, Tokens()), "127.0.0.1", 0, drain_seconds=1
+            Resource({"POST": slow_answer(asyncio.Event())}, None), "127.0.0.1", 0, drain_seconds=1
         )
         await server.start()
         _, writer = await asyncio.open_connection("127.0.0.1", server.port)

@@ -16,9 +16,10 @@ from tickwheel.domain.errors import (
     Overloaded,
     StoreUnavailable,
 )
-from tickwheel.interfaces.http.auth import Tokens
 from tickwheel.interfaces.http.resource import Call, Resource
 from tickwheel.interfaces.http.wire import Answer, ok
+from tickwheel.services.authentication import Authentication
+from tickwheel.testing.virtual_clock import VirtualClock
 
 from .asgi_client import AsgiClient
 
@@ -32,7 +33,9 @@ def resource(*tokens: str, is_page: bool = False, error: Exception | None = None
     async def length(call: Call) -> Answer:
         return ok({"bytes": len(await call.json_body(100))})
 
-    return Resource({"GET": handler, "POST": length}, Tokens(tokens), is_page=is_page)
+    return Resource(
+        {"GET": handler, "POST": length}, Authentication(VirtualClock(), tokens=tokens), is_page=is_page
+    )
 
 
 async def test_head_is_get_without_the_body() -> None:
@@ -208,7 +211,7 @@ async def test_every_answer_forbids_sniffing() -> None:
         assert reply.headers["x-content-type-options"] == "nosniff"
 
 
-def test_tokens_are_compared_in_constant_time(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_tokens_are_compared_in_constant_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """All of them, whatever the first ones say: an early exit would tell the position of a token."""
     compared: list[bytes] = []
 
@@ -217,7 +220,7 @@ def test_tokens_are_compared_in_constant_time(monkeypatch: pytest.MonkeyPatch) -
         return a == b
 
     monkeypatch.setattr("hmac.compare_digest", compare)
-    Tokens(["one", "two", "three"]).check(b"Bearer one", allow_basic=False)
+    await Authentication(VirtualClock(), tokens=["one", "two", "three"]).find(b"one")
     assert compared == [b"one", b"two", b"three"]
 
 

@@ -4,6 +4,7 @@ from typing import Any
 
 from tickwheel.interfaces.http.app import build_app
 from tickwheel.interfaces.http.deps import Deps
+from tickwheel.services.authentication import Authentication
 from tickwheel.services.dead_letters import DeadLetters
 from tickwheel.services.jobs import Jobs
 from tickwheel.services.runs import Runs
@@ -33,7 +34,7 @@ class HttpWorld(World):
             store=self.store,
             clock=self.clock,
             metrics=lambda: b"# HELP up x\nup 1\n",
-            tokens=tokens,
+            authentication=Authentication(self.clock, tokens=tokens),
             waits_for=self.scheduler.gate.waits_for,
         )
         app = build_app(self.deps)

@@ -136,7 +136,7 @@ def _app(node: Node, mode: Mode) -> ASGIApp:
             store=node.store,
             clock=node.clock,
             metrics=node.metrics.render,
-            tokens=node.settings.token,
+            authentication=node.authentication,
             unfit=node.unfit_reason,
             serves_api=node.serves_api,
             waits_for=node.waits_for,

@@ -6,7 +6,6 @@ from typing import Final
 from starlette.routing import Router
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from tickwheel.interfaces.http.auth import Tokens
 from tickwheel.interfaces.http.deps import Deps
 from tickwheel.interfaces.http.endpoints import build_routes
 from tickwheel.interfaces.http.host_check import LocalHostsOnly
@@ -36,18 +35,17 @@ _GROUPS: Final = (
 
 def build_app(deps: Deps) -> ASGIApp:
     """The whole HTTP API. Starts nothing; serve it with `HttpServer`."""
-    tokens = Tokens(deps.tokens)
     endpoints = {key: handler for group in _GROUPS for key, handler in group(deps).endpoints().items()}
     operations: Sequence[Operation] = OPERATIONS
     if not deps.serves_api:
         endpoints = {key: handler for key, handler in endpoints.items() if key in _WITHOUT_API}
         operations = tuple(one for one in OPERATIONS if (one.method, one.path) in _WITHOUT_API)
-    routes = build_routes(endpoints, tokens, operations)
+    routes = build_routes(endpoints, deps.authentication, operations, deps.admit)
     # Any method, or a path that does not exist would answer 405.
-    nowhere = Resource(dict.fromkeys(_METHODS, _no_such_path if deps.serves_api else _no_api), tokens)
+    nowhere = Resource(dict.fromkeys(_METHODS, _no_such_path if deps.serves_api else _no_api), deps.authentication)
     router = Router(routes, redirect_slashes=False, default=nowhere)
     app = _FixedPathsFirst({route.path: route.endpoint for route in routes if "{" not in route.path}, router)
-    return app if deps.tokens else LocalHostsOnly(app)
+    return app if deps.authentication.required else LocalHostsOnly(app)
 
 
 _METHODS: Final = ("GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECT")

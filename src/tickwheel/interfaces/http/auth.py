@@ -1,49 +1,51 @@
-"""Static bearer tokens.
-
-All configured tokens are compared, each in constant time, so neither the bytes nor the position of a token shows
-in how long the answer takes. Without any token configured the API is open (the server then refuses to listen
-beyond loopback, unless it is told to).
+"""From a request's headers to its principal.
 
 A browser can't be given a bearer token, so the pages accept it as the password of HTTP Basic too. The API itself
 doesn't: browsers attach Basic credentials to requests that other sites make.
 """
 
 import binascii
-import hmac
-from collections.abc import Iterable
 from typing import Final
 
+from tickwheel.domain.access import ANONYMOUS, Principal, Scope
 from tickwheel.interfaces.http.wire import Refusal
+from tickwheel.ports.tokens import TokenRefused
+from tickwheel.services.authentication import Authentication
 
 _BEARER: Final = b"bearer "
 _BASIC: Final = b"basic "
 
 
-class Tokens:
-    """The tokens that open the API; none at all = open to everybody."""
-
-    __slots__ = ("_tokens",)
-
-    def __init__(self, tokens: Iterable[str] = ()) -> None:
-        self._tokens = tuple(token.encode() for token in tokens)
-
-    def check(self, authorization: bytes | None, *, allow_basic: bool) -> None:
-        """Raise the 401 `Refusal` unless the header carries a known token."""
-        if not self._tokens:
-            return
-        if authorization is None:
-            raise _unauthorized("This server needs a token.", allow_basic=allow_basic)
-        given = _token_in(authorization, allow_basic=allow_basic)
-        if given is None:
-            raise _unauthorized("The Authorization header is not `Bearer <token>`.", allow_basic=allow_basic)
-        if not self._knows(given):
-            raise _unauthorized("The token is not known.", allow_basic=allow_basic)
-
-    def _knows(self, given: bytes) -> bool:
-        known = False
-        for token in self._tokens:
-            known |= hmac.compare_digest(token, given)
+async def principal_of(
+    authentication: Authentication, authorization: bytes | None, *, allow_basic: bool
+) -> Principal:
+    """Whose request it is, by the Authorization header. Raises the 401 `Refusal`."""
+    if authorization is None:
+        if not authentication.required:
+            return ANONYMOUS
+        authentication.refused["no_token"] += 1
+        raise _unauthorized("This server needs a token.", allow_basic=allow_basic)
+    given = _token_in(authorization, allow_basic=allow_basic)
+    if given is None:
+        if not authentication.required:
+            return ANONYMOUS
+        authentication.refused["bad_header"] += 1
+        raise _unauthorized("The Authorization header is not `Bearer <token>`.", allow_basic=allow_basic)
+    known = authentication.recall(given)
+    if known is not None:
         return known
+    try:
+        return await authentication.find(given)
+    except TokenRefused as refusal:
+        raise _unauthorized(str(refusal), allow_basic=allow_basic) from None
+
+
+def require(principal: Principal, scope: Scope | None, *, for_installation: bool) -> None:
+    """Raise the 403 `Refusal` unless the principal has the scope, and all tenants where it needs them."""
+    if scope is not None and not principal.may(scope):
+        raise Refusal("forbidden", f"This token does not have the scope {scope.value}.")
+    if for_installation and principal.tenant_id is not None:
+        raise Refusal("forbidden", "This is about the whole installation: it needs a token for all tenants.")
 
 
 def _token_in(authorization: bytes, *, allow_basic: bool) -> bytes | None:

@@ -1,11 +1,13 @@
 """What the HTTP API is made of, handed in by the composition root."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from tickwheel.domain.job import Target
+from tickwheel.interfaces.http.resource import Call
 from tickwheel.ports.clock import Clock
 from tickwheel.ports.store import Store
+from tickwheel.services.authentication import Authentication
 from tickwheel.services.dead_letters import DeadLetters
 from tickwheel.services.jobs import Jobs
 from tickwheel.services.load import Demand
@@ -15,7 +17,7 @@ from tickwheel.services.runs import Runs
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deps:
-    """`metrics` gives the Prometheus text; `tokens` empty = the API is open.
+    """`metrics` gives the Prometheus text; `authentication` says whose a request is, `admit` may refuse it then.
 
     `unfit` says why this node should get no requests, or nothing. With `serves_api` false there is only what load
     balancers and monitoring ask for. `waits_for` says why due runs of a target are held back here. `workers`
@@ -28,7 +30,8 @@ class Deps:
     store: Store
     clock: Clock
     metrics: Callable[[], bytes]
-    tokens: Sequence[str] = ()
+    authentication: Authentication
+    admit: Callable[[Call], None] | None = None
     unfit: Callable[[], str] = lambda: ""
     serves_api: bool = True
     waits_for: Callable[[Target], str | None] = lambda target: None

@@ -1,13 +1,13 @@
 """From (method, path) -> handler to Starlette routes; each endpoint has a description, and the other way round."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TypeAlias
 
 from starlette.routing import Route
 
-from tickwheel.interfaces.http.auth import Tokens
 from tickwheel.interfaces.http.operations import OPERATIONS, Operation
-from tickwheel.interfaces.http.resource import Handler, Resource
+from tickwheel.interfaces.http.resource import Call, Handler, Need, Resource
+from tickwheel.services.authentication import Authentication
 
 Key: TypeAlias = tuple[str, str]
 """(method, path with its variable parts in braces)"""
@@ -18,7 +18,10 @@ class UndocumentedEndpoint(Exception):
 
 
 def build_routes(
-    endpoints: Mapping[Key, Handler], tokens: Tokens, operations: Sequence[Operation] = OPERATIONS
+    endpoints: Mapping[Key, Handler],
+    authentication: Authentication,
+    operations: Sequence[Operation] = OPERATIONS,
+    admit: Callable[[Call], None] | None = None,
 ) -> list[Route]:
     """One route per path; fixed paths come before variable ones. `operations` describe all of them."""
     described = {(operation.method, operation.path): operation for operation in operations}
@@ -30,10 +33,13 @@ def build_routes(
     routes = []
     for path in sorted(by_path, key=lambda path: ("{" in path, path.count("{"), -len(path))):
         one = [operation for operation in operations if operation.path == path]
+        is_public = all(operation.public for operation in one)
         resource = Resource(
             by_path[path],
-            Tokens() if all(operation.public for operation in one) else tokens,
+            None if is_public else authentication,
+            needs={each.method: Need(each.scope, each.for_installation) for each in one},
             is_page=all(operation.for_browsers for operation in one),
+            admit=None if is_public else admit,
         )
         # A name may hold slashes, and they arrive decoded.
         routes.append(Route(path.replace("{name}", "{name:path}"), resource))

@@ -11,6 +11,7 @@ from tickwheel.domain.zones import tzdata_version
 from tickwheel.interfaces.http.deps import Deps
 from tickwheel.interfaces.http.pages import cell, page, table
 from tickwheel.interfaces.http.resource import Call
+from tickwheel.interfaces.http.tenants import tenant_of
 from tickwheel.interfaces.http.version import VERSION
 from tickwheel.interfaces.http.wire import Answer, iso_text
 from tickwheel.ports.store import DeadLetter, JobOrder, JobQuery, JobView
@@ -30,12 +31,12 @@ class FrontPage:
 
     async def __call__(self, call: Call) -> Answer:
         """`?tenant_id=` chooses whose jobs are shown."""
-        tenant = call.query.text("tenant_id") or DEFAULT_TENANT
+        tenant = tenant_of(call)
         call.query.done()
         parts = [
             f"<h1>What runs here</h1><p class='soft'>Tenant <code>{escape(tenant)}</code>. "
             f"Updated {iso_text(self._deps.clock.now_ms())}, again every {REFRESH_SECONDS} seconds.</p>",
-            await self._cards(),
+            await self._cards() if call.principal.tenant_id is None else "",
             "<h2>Next due</h2>",
             await self._next_due(tenant),
             "<h2>Last failures</h2>",

@@ -8,7 +8,8 @@ from tickwheel.domain.requests.instants import InstantError, parse_instant
 from tickwheel.domain.run import RunState
 from tickwheel.interfaces.http.paging import paging
 from tickwheel.interfaces.http.query import Query
-from tickwheel.interfaces.http.tenants import query_tenant
+from tickwheel.interfaces.http.resource import Call
+from tickwheel.interfaces.http.tenants import tenant_of
 from tickwheel.ports.store import JobOrder, JobQuery
 
 STATUSES: Final = (*(state.name for state in RunState), JobState.COMPLETED.name)
@@ -18,11 +19,12 @@ _LANES: Final = {lane.name: lane for lane in Lane}
 _ORDERS: Final = {order.value: order for order in JobOrder}
 
 
-def job_query(query: Query) -> JobQuery:
+def job_query(call: Call) -> JobQuery:
     """What is asked for. Raises `InvalidRequest` with every wrong parameter."""
+    query = call.query
     limit, after = paging(query)
     wanted = JobQuery(
-        tenant_id=query_tenant(query),
+        tenant_id=tenant_of(call),
         limit=limit,
         order=query.choice("order", _ORDERS) or JobOrder.CREATED,
         status=query.choice("status", _STATUS_CHOICES),

@@ -10,16 +10,20 @@ Handlers take a `Call` and give an `Answer`; they never see ASGI.
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Final
+from typing import Final, NamedTuple
 
 import structlog
-from starlette.types import Receive, Scope, Send
+from starlette.types import Receive, Send
+from starlette.types import Scope as AsgiScope
 
+from tickwheel.domain.access import ANONYMOUS, Principal, Scope
 from tickwheel.domain.errors import TickwheelError
-from tickwheel.interfaces.http.auth import Tokens
+from tickwheel.interfaces.http.auth import principal_of, require
 from tickwheel.interfaces.http.limits import ClientGone, read_body, require_json
 from tickwheel.interfaces.http.query import Query
 from tickwheel.interfaces.http.wire import Answer, Refusal, problem, refused
+from tickwheel.ports.registry import Act
+from tickwheel.services.authentication import Authentication
 
 _log: Final = structlog.get_logger()
 ON_HALF_CLOSED: Final = "tickwheel.on_half_closed"
@@ -27,15 +31,16 @@ ON_HALF_CLOSED: Final = "tickwheel.on_half_closed"
 
 
 class Call:
-    """One request as a handler sees it."""
+    """One request as a handler sees it; `principal` is whose it is."""
 
-    __slots__ = ("_query", "_receive", "headers", "scope")
+    __slots__ = ("_query", "_receive", "headers", "principal", "scope")
 
-    def __init__(self, scope: Scope, receive: Receive) -> None:
+    def __init__(self, scope: AsgiScope, receive: Receive) -> None:
         self.scope = scope
         self.headers: Mapping[bytes, bytes] = dict(scope["headers"])
         self._receive = receive
         self._query: Query | None = None
+        self.principal: Principal = ANONYMOUS
 
     @property
     def query(self) -> Query:
@@ -43,6 +48,11 @@ class Call:
         if self._query is None:
             self._query = Query(self.scope["query_string"])
         return self._query
+
+    def act(self, action: str) -> Act:
+        """Who does this, for the audit log."""
+        client = self.scope.get("client")
+        return Act(self.principal.name, action, client[0] if client else "")
 
     def path(self, name: str) -> str:
         """The variable part of the path with this name."""
@@ -85,19 +95,42 @@ class Call:
 Handler = Callable[[Call], Awaitable[Answer]]
 
 
+class Need(NamedTuple):
+    """What a method asks of the principal; `for_installation`: it has to be one for all tenants."""
+
+    scope: Scope | None = None
+    for_installation: bool = False
+
+
+_NOTHING: Final = Need()
+
+
 class Resource:
-    """The methods of one path."""
+    """The methods of one path.
 
-    __slots__ = ("_allow", "_handlers", "_is_page", "_tokens")
+    `authentication` None: everybody may. `admit` sees who asks before anything is done, and may refuse it.
+    """
 
-    def __init__(self, handlers: Mapping[str, Handler], tokens: Tokens, *, is_page: bool = False) -> None:
+    __slots__ = ("_admit", "_allow", "_authentication", "_handlers", "_is_page", "_needs")
+
+    def __init__(
+        self,
+        handlers: Mapping[str, Handler],
+        authentication: Authentication | None,
+        *,
+        needs: Mapping[str, Need] | None = None,
+        is_page: bool = False,
+        admit: Callable[[Call], None] | None = None,
+    ) -> None:
         self._handlers = dict(handlers)
-        self._tokens = tokens
+        self._authentication = authentication
+        self._needs = dict(needs or {})
         self._is_page = is_page
+        self._admit = admit
         methods = {*handlers, "OPTIONS"} | ({"HEAD"} if "GET" in handlers else set())
         self._allow = ", ".join(sorted(methods)).encode()
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def __call__(self, scope: AsgiScope, receive: Receive, send: Send) -> None:
         """ASGI."""
         try:
             answer = await self._answer(Call(scope, receive))
@@ -107,8 +140,16 @@ class Resource:
 
     async def _answer(self, call: Call) -> Answer:
         try:
-            self._tokens.check(call.headers.get(b"authorization"), allow_basic=self._is_page)
-            handler = self._handler_of(call.scope["method"])
+            if self._authentication is not None:
+                call.principal = await principal_of(
+                    self._authentication, call.headers.get(b"authorization"), allow_basic=self._is_page
+                )
+            method = call.scope["method"]
+            handler = self._handler_of(method)
+            need = self._needs.get("GET" if method == "HEAD" else method, _NOTHING)
+            require(call.principal, need.scope, for_installation=need.for_installation)
+            if self._admit is not None:
+                self._admit(call)
             return await handler(call)
         except (TickwheelError, Refusal) as error:
             return refused(error)

@@ -1,12 +1,14 @@
-"""Whose request it is: `tenant_id` in the query, in the body, or neither."""
+"""Whose things a request is about: the tenant of its token, or the one that it names.
 
-from msgspec.structs import replace
+A token of one tenant can't name another one. It is told that nothing was found, whether or not there is such a
+tenant, so that nobody can find out which there are.
+"""
 
-from tickwheel.domain.errors import FieldProblem, InvalidRequest
+from tickwheel.domain.errors import NotFound
 from tickwheel.domain.job import DEFAULT_TENANT
-from tickwheel.domain.requests.job_request import JobRequest
 from tickwheel.domain.requests.text_rules import tenant_fault
 from tickwheel.interfaces.http.query import Query
+from tickwheel.interfaces.http.resource import Call
 
 
 def given_tenant(query: Query) -> str | None:
@@ -19,16 +21,16 @@ def given_tenant(query: Query) -> str | None:
     return tenant_id
 
 
-def query_tenant(query: Query) -> str:
-    """The `tenant_id` of the query, or the default one."""
-    return given_tenant(query) or DEFAULT_TENANT
+def tenant_filter(call: Call) -> str | None:
+    """The tenant of the token or of the query; None: all of them. Raises `NotFound`."""
+    given, bound = given_tenant(call.query), call.principal.tenant_id
+    if bound is None:
+        return given
+    if given is not None and given != bound:
+        raise NotFound("This token's tenant has no such thing.")
+    return bound
 
 
-def for_tenant(request: JobRequest, tenant_id: str | None) -> JobRequest:
-    """`request` for the tenant of the query; a body that names another one is refused."""
-    if tenant_id is None or request.tenant_id == tenant_id:
-        return request
-    if request.tenant_id != DEFAULT_TENANT:
-        message = f"is {request.tenant_id!r} in the body and {tenant_id!r} in the query; remove one"
-        raise InvalidRequest([FieldProblem("tenant_id", message, "conflict")])
-    return replace(request, tenant_id=tenant_id)
+def tenant_of(call: Call) -> str:
+    """The tenant of the token or of the query, or the default one. Raises `NotFound`."""
+    return tenant_filter(call) or DEFAULT_TENANT

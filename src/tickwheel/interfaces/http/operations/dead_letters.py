@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from tickwheel.domain.access import Scope
 from tickwheel.interfaces.http.operations import examples
 from tickwheel.interfaces.http.operations.model import CURSOR, LIMIT, RUN_ID, TENANT, Body, Operation, Reply
 
@@ -12,6 +13,7 @@ DEAD_LETTER_OPERATIONS: Final = (
         method="GET",
         path="/v1/dlq",
         name="list_dead_letters",
+        scope=Scope.RUNS_READ,
         tag=_TAG,
         summary="List dead letters",
         description="Runs out of attempts, the newest failure first.",
@@ -25,6 +27,7 @@ DEAD_LETTER_OPERATIONS: Final = (
         method="POST",
         path="/v1/dlq/redrive",
         name="redrive_dead_letters",
+        scope=Scope.RUNS_WRITE,
         tag=_TAG,
         summary="Run dead letters again",
         description='By ids or all: `{"run_ids": ["run_…"]}` or `{"all": true}`. Each gets its full number of '
@@ -55,6 +58,7 @@ DEAD_LETTER_OPERATIONS: Final = (
         method="DELETE",
         path="/v1/dlq/{run_id}",
         name="delete_dead_letter",
+        scope=Scope.RUNS_WRITE,
         tag=_TAG,
         summary="Remove a dead letter",
         description="The run stays FAILED in the history of its job.",

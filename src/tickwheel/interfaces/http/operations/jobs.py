@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from tickwheel.domain.access import Scope
 from tickwheel.domain.job import Lane, ScheduleType
 from tickwheel.domain.limits import BATCH_COUNT, NAME_CHARS, TAG_CHARS
 from tickwheel.interfaces.http.operations import examples
@@ -118,6 +119,7 @@ JOB_OPERATIONS: Final = (
         method="POST",
         path="/v1/jobs",
         name="create_job",
+        scope=Scope.JOBS_WRITE,
         tag=_TAG,
         summary="Create a job",
         description="Answers when the job is on disk; jobs that arrive together share one commit. A past instant "
@@ -131,6 +133,7 @@ JOB_OPERATIONS: Final = (
         method="POST",
         path="/v1/jobs/batch",
         name="create_jobs",
+        scope=Scope.JOBS_WRITE,
         tag=_TAG,
         summary="Create many jobs in one commit",
         description=f"An array of up to {BATCH_COUNT} requests like those of `POST /v1/jobs`. Each item has its "
@@ -153,6 +156,7 @@ JOB_OPERATIONS: Final = (
         method="POST",
         path="/v1/jobs/schedule",
         name="schedule_job",
+        scope=Scope.JOBS_WRITE,
         tag=_TAG,
         summary="Create a job, compact form",
         description="The short form for callers that need a target, an instant and a number of retries. The "
@@ -175,6 +179,7 @@ JOB_OPERATIONS: Final = (
         method="GET",
         path="/v1/jobs",
         name="list_jobs",
+        scope=Scope.JOBS_READ,
         tag=_TAG,
         summary="List jobs",
         description="All filters given must match. A combination that no index answers is refused with 422, "
@@ -188,6 +193,7 @@ JOB_OPERATIONS: Final = (
         method="GET",
         path="/v1/jobs/{job_id}",
         name="get_job",
+        scope=Scope.JOBS_READ,
         tag=_TAG,
         summary="Read a job",
         description="Status and lease of the current run, the definition, and the last run. Header values of the "
@@ -201,6 +207,7 @@ JOB_OPERATIONS: Final = (
         method="PATCH",
         path="/v1/jobs/{job_id}",
         name="edit_job",
+        scope=Scope.JOBS_WRITE,
         tag=_TAG,
         summary="Change a job",
         description="Fields that are left out stay; objects are merged field by field (RFC 7396), so `null` "
@@ -226,6 +233,7 @@ JOB_OPERATIONS: Final = (
         method="DELETE",
         path="/v1/jobs/{job_id}",
         name="delete_job",
+        scope=Scope.JOBS_WRITE,
         tag=_TAG,
         summary="Delete a job",
         description="Cancels what waits or runs, and forgets the definition. Its runs stay readable until their "
@@ -238,6 +246,7 @@ JOB_OPERATIONS: Final = (
         method="PUT",
         path="/v1/jobs/by-name/{name}",
         name="put_job",
+        scope=Scope.JOBS_WRITE,
         tag=_TAG,
         summary="Create or replace a job by name",
         description="For deploy scripts that run at every start: the same request again changes nothing, so "

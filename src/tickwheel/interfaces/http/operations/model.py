@@ -4,6 +4,7 @@ from typing import Any, Final, Literal
 
 import msgspec
 
+from tickwheel.domain.access import Scope
 from tickwheel.domain.job import DEFAULT_TENANT
 from tickwheel.domain.limits import LIST_LIMIT_DEFAULT, LIST_LIMIT_MAX, TENANT_CHARS
 
@@ -57,6 +58,8 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True):
     replies: tuple[Reply, ...]
     problems: tuple[str, ...] = ()
     public: bool = False  # needs no token
+    scope: Scope | None = None  # what a token needs for it; None: any token will do
+    for_installation: bool = False  # needs a token for all tenants
     in_document: bool = True  # pages for people are no part of the machine's document
     for_browsers: bool = False  # a person opens it, so the token may come as a password
 

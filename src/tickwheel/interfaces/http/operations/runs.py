@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from tickwheel.domain.access import Scope
 from tickwheel.interfaces.http.operations import examples
 from tickwheel.interfaces.http.operations.model import CURSOR, JOB_ID, LIMIT, RUN_ID, TENANT, Operation, Reply
 
@@ -12,6 +13,7 @@ RUN_OPERATIONS: Final = (
         method="GET",
         path="/v1/jobs/{job_id}/runs",
         name="list_runs",
+        scope=Scope.RUNS_READ,
         tag=_TAG,
         summary="List the runs of a job",
         description="Latest first. Attempts are left out here; read a run to see them.",
@@ -23,6 +25,7 @@ RUN_OPERATIONS: Final = (
         method="GET",
         path="/v1/runs/{run_id}",
         name="get_run",
+        scope=Scope.RUNS_READ,
         tag=_TAG,
         summary="Read a run",
         description="With every attempt (what went wrong, the target's status, the beginning of its answer) and a "
@@ -35,6 +38,7 @@ RUN_OPERATIONS: Final = (
         method="POST",
         path="/v1/runs/{run_id}/cancel",
         name="cancel_run",
+        scope=Scope.RUNS_WRITE,
         tag=_TAG,
         summary="Cancel a run",
         description="This run only; the job goes on. A run that has ended stays as it is: 409.",

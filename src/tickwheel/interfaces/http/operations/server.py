@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from tickwheel.domain.access import Scope
 from tickwheel.interfaces.http.operations.model import Operation, Reply
 
 _TAG: Final = "Server"
@@ -35,6 +36,8 @@ SERVER_OPERATIONS: Final = (
         method="GET",
         path="/metrics",
         name="metrics",
+        scope=Scope.METRICS_READ,
+        for_installation=True,
         tag=_TAG,
         summary="Metrics for Prometheus",
         replies=(Reply(200, "The text exposition format.", media_type="text/plain"),),
@@ -52,6 +55,7 @@ SERVER_OPERATIONS: Final = (
         method="GET",
         path="/",
         name="front_page",
+        scope=Scope.JOBS_READ,
         tag=_TAG,
         summary="What runs here",
         replies=(Reply(200, "A page.", media_type="text/html"),),

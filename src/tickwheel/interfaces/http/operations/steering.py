@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from tickwheel.domain.access import Scope
 from tickwheel.domain.limits import CRON_CHARS, PREVIEW_COUNT_MAX, TIMEZONE_CHARS
 from tickwheel.interfaces.http.operations import examples
 from tickwheel.interfaces.http.operations.model import IF_MATCH, JOB_ID, KEY_HEADER, TENANT, Body, Operation, Reply
@@ -21,6 +22,7 @@ STEERING_OPERATIONS: Final = (
         method="POST",
         path="/v1/jobs/{job_id}/cancel",
         name="cancel_job",
+        scope=Scope.JOBS_WRITE,
         tag=_TAG,
         summary="Cancel a job",
         description="For good, with everything of it that waits or runs. After this answer no attempt of it can "
@@ -34,6 +36,7 @@ STEERING_OPERATIONS: Final = (
         method="POST",
         path="/v1/jobs/{job_id}/pause",
         name="pause_job",
+        scope=Scope.JOBS_WRITE,
         tag=_TAG,
         summary="Pause a job",
         description="Nothing of it starts until it is resumed; a run that has started goes on.",
@@ -45,6 +48,7 @@ STEERING_OPERATIONS: Final = (
         method="POST",
         path="/v1/jobs/{job_id}/resume",
         name="resume_job",
+        scope=Scope.JOBS_WRITE,
         tag=_TAG,
         summary="Resume a job",
         description="Goes on with the next occurrence; what came due while it was paused is recorded as "
@@ -57,6 +61,7 @@ STEERING_OPERATIONS: Final = (
         method="POST",
         path="/v1/jobs/{job_id}/trigger",
         name="trigger_job",
+        scope=Scope.JOBS_WRITE,
         tag=_TAG,
         summary="Run a job now",
         description="One more run, at once, beside its schedule and whatever its state: an INSTANT job of its "
@@ -78,6 +83,7 @@ STEERING_OPERATIONS: Final = (
         method="POST",
         path="/v1/schedules/preview",
         name="preview_schedule",
+        scope=Scope.JOBS_READ,
         tag=_TAG,
         summary="Show the next times of a cron expression",
         description="The same evaluator that fires. `notes` has a sentence for each clock change that moves, "

@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from tickwheel.domain.access import Scope
 from tickwheel.domain.scaling import DRAIN_SECONDS_DEFAULT, DRAIN_SECONDS_MAX
 from tickwheel.interfaces.http.operations import examples
 from tickwheel.interfaces.http.operations.model import Body, Operation, Param, Reply
@@ -52,6 +53,7 @@ WORKER_OPERATIONS: Final = (
         method="POST",
         path="/v1/workers/poll",
         name="poll",
+        scope=Scope.WORK,
         tag=_TAG,
         summary="Ask for runs",
         description="Answers as soon as there are runs for the free slots (or runs to stop), and else after "
@@ -96,6 +98,7 @@ WORKER_OPERATIONS: Final = (
         method="POST",
         path="/v1/workers/heartbeat",
         name="heartbeat",
+        scope=Scope.WORK,
         tag=_TAG,
         summary="Keep runs",
         description="Renews the leases of up to 1,000 runs, and the session (also with no run). Send it each "
@@ -129,6 +132,7 @@ WORKER_OPERATIONS: Final = (
         method="POST",
         path="/v1/workers/complete",
         name="complete",
+        scope=Scope.WORK,
         tag=_TAG,
         summary="Report runs that succeeded",
         description="Up to 1,000. `result` is any JSON; up to 64 KiB of it are kept with the run, a longer one is "
@@ -150,6 +154,7 @@ WORKER_OPERATIONS: Final = (
         method="POST",
         path="/v1/workers/fail",
         name="fail",
+        scope=Scope.WORK,
         tag=_TAG,
         summary="Report runs that did not succeed",
         description="Up to 1,000. The job's retry policy decides what follows; `retryable: false` ends the run "
@@ -175,6 +180,7 @@ WORKER_OPERATIONS: Final = (
         method="POST",
         path="/v1/workers/leave",
         name="leave",
+        scope=Scope.WORK,
         tag=_TAG,
         summary="Leave",
         description="Ends the session. Report all runs first, with `unstarted` for those that never began: what "
@@ -187,6 +193,7 @@ WORKER_OPERATIONS: Final = (
         method="GET",
         path="/v1/workers",
         name="list_workers",
+        scope=Scope.WORKERS_READ,
         tag=_TAG,
         summary="List live workers",
         description="All sessions of the store, whatever their transport; a silent one too, until it is over.",
@@ -221,6 +228,8 @@ WORKER_OPERATIONS: Final = (
         method="GET",
         path="/v1/scaling",
         name="scaling",
+        scope=Scope.METRICS_READ,
+        for_installation=True,
         tag=_TAG,
         summary="How many workers are needed",
         description="For KEDA's metrics-api scaler and the like. All owners of shards together: any node that "

@@ -16,7 +16,7 @@ from tickwheel.interfaces.http.path_ids import run_id_of
 from tickwheel.interfaces.http.resource import Call, Handler
 from tickwheel.interfaces.http.run_views import dead_letter_body
 from tickwheel.interfaces.http.small_bodies import decode
-from tickwheel.interfaces.http.tenants import query_tenant
+from tickwheel.interfaces.http.tenants import tenant_of
 from tickwheel.interfaces.http.wire import Answer, ok
 from tickwheel.services.dead_letters import Redriven, RunKey
 
@@ -39,30 +39,31 @@ class DeadLetterRoutes:
 
     async def list(self, call: Call) -> Answer:
         """A page, newest first."""
-        tenant_id, (limit, after) = query_tenant(call.query), paging(call.query)
+        tenant_id, (limit, after) = tenant_of(call), paging(call.query)
         call.query.done()
         page = await self._dead_letters.list(tenant_id, limit, after)
         return ok(DeadLetterList([dead_letter_body(letter) for letter in page.items], page.next_cursor))
 
     async def redrive(self, call: Call) -> Answer:
         """Run some or all again."""
-        tenant_id = query_tenant(call.query)
+        tenant_id = tenant_of(call)
         call.query.done()
         request = decode(_DECODER, await call.json_body(BODY_BYTES))
         if (request.run_ids is None) is not request.all:
             message = 'give either "run_ids" or "all": true'
             raise InvalidRequest([FieldProblem("run_ids", message, "conflict")])
+        act = call.act("run.redrive")
         if request.run_ids is None:
-            done = await self._dead_letters.redrive_all(tenant_id)
+            done = await self._dead_letters.redrive_all(tenant_id, act=act)
         else:
-            done = await self._dead_letters.redrive(tenant_id, _run_keys(request.run_ids))
+            done = await self._dead_letters.redrive(tenant_id, _run_keys(request.run_ids), act=act)
         return ok(_redrive_body(done))
 
     async def delete(self, call: Call) -> Answer:
         """Remove one; its run stays FAILED."""
-        tenant_id = query_tenant(call.query)
+        tenant_id = tenant_of(call)
         call.query.done()
-        await self._dead_letters.delete(tenant_id, *run_id_of(call))
+        await self._dead_letters.delete(tenant_id, *run_id_of(call), act=call.act("dead_letter.delete"))
         return Answer(204)
 
 

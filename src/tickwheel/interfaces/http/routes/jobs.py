@@ -1,6 +1,6 @@
 """Jobs that exist: list, read, change, hold, end, run now."""
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from typing import Final
 
 from tickwheel.domain.errors import FieldProblem, InvalidRequest
@@ -19,7 +19,7 @@ from tickwheel.interfaces.http.preconditions import expected_version, refuse_pre
 from tickwheel.interfaces.http.read_back import change_in, definition_in, names_fixed_fields
 from tickwheel.interfaces.http.resource import Call, Handler
 from tickwheel.interfaces.http.routes.new_jobs import created_headers
-from tickwheel.interfaces.http.tenants import query_tenant
+from tickwheel.interfaces.http.tenants import tenant_of
 from tickwheel.interfaces.http.wire import Answer, ok
 from tickwheel.ports.store import JobView
 
@@ -48,13 +48,13 @@ class JobRoutes:
 
     async def list(self, call: Call) -> Answer:
         """A page of jobs."""
-        page = await self._jobs.list(job_query(call.query))
+        page = await self._jobs.list(job_query(call))
         now_ms = self._clock.now_ms()
         return ok(JobList([job_body(view, now_ms) for view in page.items], page.next_cursor))
 
     async def get(self, call: Call) -> Answer:
         """One job."""
-        tenant_id = query_tenant(call.query)
+        tenant_id = tenant_of(call)
         call.query.done()
         view = await self._jobs.get(tenant_id, job_id_of(call))
         body = job_body(view, self._clock.now_ms(), self._waits_for)
@@ -62,59 +62,65 @@ class JobRoutes:
 
     async def edit(self, call: Call) -> Answer:
         """Change the definition."""
-        tenant_id = query_tenant(call.query)
+        tenant_id = tenant_of(call)
         call.query.done()
         job_id, version = job_id_of(call), expected_version(call)
         raw = await call.json_body(BODY_BYTES)
         if names_fixed_fields(raw):
             raw = change_in(raw, (await self._jobs.get(tenant_id, job_id)).job)
         patch = parse_patch(definition_in(raw))
-        return self._shown(await self._jobs.edit(tenant_id, job_id, patch, version))
+        return self._shown(await self._jobs.edit(tenant_id, job_id, patch, version, act=call.act("job.edit")))
 
     async def delete(self, call: Call) -> Answer:
         """Take it away."""
-        tenant_id = query_tenant(call.query)
+        tenant_id = tenant_of(call)
         call.query.done()
         refuse_precondition(call)
-        await self._jobs.delete(tenant_id, job_id_of(call))
+        await self._jobs.delete(tenant_id, job_id_of(call), act=call.act("job.delete"))
         return Answer(204)
 
     async def cancel(self, call: Call) -> Answer:
         """End it."""
-        tenant_id = query_tenant(call.query)
+        tenant_id = tenant_of(call)
         call.query.done()
         refuse_precondition(call)
         await _no_body(call)
-        await self._jobs.cancel(tenant_id, job_id_of(call))
+        await self._jobs.cancel(tenant_id, job_id_of(call), act=call.act("job.cancel"))
         return ok(_CANCELLED)
 
     async def pause(self, call: Call) -> Answer:
         """Hold it."""
-        return await self._hold(call, self._jobs.pause)
+        tenant_id, job_id, version = await _held(call)
+        return self._shown(await self._jobs.pause(tenant_id, job_id, version, act=call.act("job.pause")))
 
     async def resume(self, call: Call) -> Answer:
         """Go on."""
-        return await self._hold(call, self._jobs.resume)
+        tenant_id, job_id, version = await _held(call)
+        return self._shown(await self._jobs.resume(tenant_id, job_id, version, act=call.act("job.resume")))
 
     async def trigger(self, call: Call) -> Answer:
         """Run it now."""
         self._jobs.check_room()
-        tenant_id = query_tenant(call.query)
+        tenant_id = tenant_of(call)
         call.query.done()
         refuse_precondition(call)
         await _no_body(call)
-        created = await self._jobs.trigger(tenant_id, job_id_of(call), header_key(call))
+        created = await self._jobs.trigger(
+            tenant_id, job_id_of(call), header_key(call), act=call.act("job.trigger")
+        )
         body = triggered_body(created)
         return ok(body, status=201, headers=created_headers(created, body.job_id))
 
-    async def _hold(self, call: Call, change: Callable[[str, bytes, int | None], Awaitable[JobView]]) -> Answer:
-        tenant_id = query_tenant(call.query)
-        call.query.done()
-        await _no_body(call)
-        return self._shown(await change(tenant_id, job_id_of(call), expected_version(call)))
-
     def _shown(self, view: JobView) -> Answer:
         return ok(job_body(view, self._clock.now_ms()), headers=((b"etag", etag(view.job)),))
+
+
+async def _held(call: Call) -> tuple[str, bytes, int | None]:
+    """Tenant, job and expected version of a request without a body."""
+    tenant_id = tenant_of(call)
+    call.query.done()
+    await _no_body(call)
+    return tenant_id, job_id_of(call), expected_version(call)
 
 
 async def _no_body(call: Call) -> None:

@@ -9,7 +9,7 @@ from tickwheel.interfaces.http.paging import paging
 from tickwheel.interfaces.http.path_ids import job_id_of, run_id_of
 from tickwheel.interfaces.http.resource import Call, Handler
 from tickwheel.interfaces.http.run_views import run_body
-from tickwheel.interfaces.http.tenants import query_tenant
+from tickwheel.interfaces.http.tenants import tenant_of
 from tickwheel.interfaces.http.wire import Answer, ok
 
 
@@ -29,21 +29,21 @@ class RunRoutes:
 
     async def list(self, call: Call) -> Answer:
         """A page of a job's runs."""
-        tenant_id, (limit, after) = query_tenant(call.query), paging(call.query)
+        tenant_id, (limit, after) = tenant_of(call), paging(call.query)
         call.query.done()
         page = await self._runs.list(tenant_id, job_id_of(call), limit, after)
         return ok(RunList([run_body(run) for run in page.items], page.next_cursor))
 
     async def get(self, call: Call) -> Answer:
         """One run with its attempts."""
-        tenant_id = query_tenant(call.query)
+        tenant_id = tenant_of(call)
         call.query.done()
         run = await self._runs.get(tenant_id, *run_id_of(call))
         return ok(run_body(run, with_attempts=True))
 
     async def cancel(self, call: Call) -> Answer:
         """Cancel one run."""
-        tenant_id = query_tenant(call.query)
+        tenant_id = tenant_of(call)
         call.query.done()
-        await self._runs.cancel(tenant_id, *run_id_of(call))
+        await self._runs.cancel(tenant_id, *run_id_of(call), act=call.act("run.cancel"))
         return ok(CancelledBody("CANCELLED"))
