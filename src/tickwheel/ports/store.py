@@ -115,6 +115,10 @@ class JobStore(Protocol):
         """Raises `UnsupportedFilter` for a combination that no index serves; bad cursors raise `BadCursor`."""
         ...
 
+    async def count_jobs(self, tenant_id: str, at_most: int) -> int:
+        """How many jobs of the tenant are stored, deleted ones left out; counts no further than `at_most`."""
+        ...
+
 
 class TimerStore(Protocol):
     """Waiting timers."""

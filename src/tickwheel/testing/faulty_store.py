@@ -98,6 +98,9 @@ class FaultyStore:
     async def list_jobs(self, query: JobQuery) -> JobPage:
         return await self._call("list_jobs", lambda: self._inner.list_jobs(query))
 
+    async def count_jobs(self, tenant_id: str, at_most: int) -> int:
+        return await self._call("count_jobs", lambda: self._inner.count_jobs(tenant_id, at_most))
+
     async def load_timers(
         self, from_ms: int, until_ms: int, limit: int, shards: Sequence[int] | None = None
     ) -> Rows:

@@ -1,6 +1,7 @@
 """Lists with cursors: a cursor is the sort key of the last item seen, so inserts never shift a page."""
 
 from collections.abc import Callable, Iterable, Sequence
+from itertools import islice
 from typing import Any, Final, TypeVar
 
 from tickwheel.adapters.memory.tables import Tables
@@ -34,6 +35,12 @@ def list_jobs(tables: Tables, query: JobQuery) -> JobPage:
     sort_key = _due_key if query.order is JobOrder.DUE else _created_key
     page, cursor = _page(items, sort_key, cursor_kind(query), query.limit, query.after)
     return JobPage(page, cursor)
+
+
+def count_jobs(tables: Tables, tenant_id: str, at_most: int) -> int:
+    """See `JobStore.count_jobs`."""
+    states = (job.state for job in tables.jobs.values() if job.tenant_id == tenant_id)
+    return sum(1 for _ in islice((state for state in states if state is not JobState.DELETED), at_most))
 
 
 def list_runs(tables: Tables, tenant_id: str, job_id: bytes, limit: int, after: str | None) -> RunPage:

@@ -98,6 +98,9 @@ class MemoryStore:
     async def list_jobs(self, query: JobQuery) -> JobPage:
         return listings.list_jobs(self._tables, query)
 
+    async def count_jobs(self, tenant_id: str, at_most: int) -> int:
+        return listings.count_jobs(self._tables, tenant_id, at_most)
+
     async def load_timers(
         self, from_ms: int, until_ms: int, limit: int, shards: Sequence[int] | None = None
     ) -> Rows:

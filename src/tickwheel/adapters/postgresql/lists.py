@@ -59,6 +59,12 @@ def list_jobs(session: Session, query: JobQuery, now_ms: int) -> JobPage:
     return JobPage(tuple(one.view for one in found), chosen.next_cursor)
 
 
+def count_jobs(session: Session, tenant_id: str, at_most: int) -> int:
+    """See `JobStore.count_jobs`."""
+    [(count,)] = session.rows(SQL["count_of_tenant"], {"tenant_id": tenant_id, "count": at_most})
+    return int(count)
+
+
 def _read_facts(session: Session, job_ids: Sequence[bytes]) -> dict[bytes, Facts]:
     rows = session.rows(SQL["facts"], job_keys(job_ids)) if job_ids else []
     keys = {row[0].bytes: FirstKey(*row[8:11]) for row in rows}

@@ -206,6 +206,9 @@ class PostgresqlStore:
         now_ms = self._pin_ms() or self._clock.now_ms()
         return await self._readers.submit(lambda session: lists.list_jobs(session, query, now_ms))
 
+    async def count_jobs(self, tenant_id: str, at_most: int) -> int:
+        return await self._readers.submit(lambda session: lists.count_jobs(session, tenant_id, at_most))
+
     async def load_timers(
         self, from_ms: int, until_ms: int, limit: int, shards: Sequence[int] | None = None
     ) -> Rows:

@@ -38,6 +38,11 @@ def list_jobs(session: Session, query: JobQuery) -> JobPage:
     return JobPage(tuple(read_views(session, chosen.job_ids)), chosen.next_cursor)
 
 
+def count_jobs(session: Session, tenant_id: str, at_most: int) -> int:
+    """See `JobStore.count_jobs`."""
+    return int(session.value(SQL["count_of_tenant"], {"tenant_id": tenant_id, "count": at_most}))
+
+
 def _read_facts(session: Session, job_ids: Sequence[bytes]) -> dict[bytes, Facts]:
     facts = {}
     for job_id, *values in session.table(SQL["facts"], {"wanted": apsw.carray(tuple(job_ids))}):

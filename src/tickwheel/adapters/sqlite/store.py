@@ -144,6 +144,9 @@ class SqliteStore:
     async def list_jobs(self, query: JobQuery) -> JobPage:
         return await self._reader.read(partial(lists.list_jobs, query=query), snapshot=True)
 
+    async def count_jobs(self, tenant_id: str, at_most: int) -> int:
+        return await self._reader.read(lambda session: lists.count_jobs(session, tenant_id, at_most))
+
     async def load_timers(
         self, from_ms: int, until_ms: int, limit: int, shards: Sequence[int] | None = None
     ) -> Rows:

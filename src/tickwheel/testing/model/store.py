@@ -106,6 +106,9 @@ class ModelStore:
     async def list_jobs(self, query: JobQuery) -> JobPage:
         return await self._read("list_jobs", lambda: _now(self._now.list_jobs(query)))
 
+    async def count_jobs(self, tenant_id: str, at_most: int) -> int:
+        return await self._read("count_jobs", lambda: _now(self._now.count_jobs(tenant_id, at_most)))
+
     # Timers
 
     async def load_timers(

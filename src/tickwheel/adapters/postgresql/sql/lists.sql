@@ -2,6 +2,10 @@
 SELECT job_id FROM tickwheel.jobs WHERE tenant_id = %(tenant_id)s AND job_id < %(before)s
  ORDER BY job_id DESC LIMIT %(count)s
 
+-- name: count_of_tenant
+SELECT count(*) FROM (SELECT 1 FROM tickwheel.jobs
+                       WHERE tenant_id = %(tenant_id)s AND state <> 4 LIMIT %(count)s) AS j
+
 -- name: newest_with_tag
 SELECT job_id FROM tickwheel.job_tags WHERE tenant_id = %(tenant_id)s AND tag = %(tag)s AND job_id < %(before)s
  ORDER BY job_id DESC LIMIT %(count)s

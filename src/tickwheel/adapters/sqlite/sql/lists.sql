@@ -2,6 +2,9 @@
 SELECT json_group_array(hex(job_id))
   FROM (SELECT job_id FROM jobs WHERE tenant_id = :tenant_id AND job_id < :before ORDER BY job_id DESC LIMIT :count)
 
+-- name: count_of_tenant
+SELECT count(*) FROM (SELECT 1 FROM jobs WHERE tenant_id = :tenant_id AND state <> 4 LIMIT :count)
+
 -- name: newest_with_tag
 SELECT json_group_array(hex(job_id))
   FROM (SELECT job_id FROM job_tags WHERE tenant_id = :tenant_id AND tag = :tag AND job_id < :before
