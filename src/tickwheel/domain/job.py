@@ -70,7 +70,11 @@ class TargetType(StrEnum):
 
 
 class Target(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    """What an attempt calls. `endpoint`, `method` and `headers` are for webhooks, `name` is for handlers."""
+    """What an attempt calls. `name` is for handlers, the rest for webhooks.
+
+    Values of headers are sealed once they are stored (`domain.sealed`), and no repr shows them. `signing_secret`
+    names one of the tenant's; empty: the one called `default`, if there is one.
+    """
 
     type: TargetType
     endpoint: str = ""
@@ -78,6 +82,11 @@ class Target(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     timeout_ms: int = 30_000
     headers: tuple[tuple[str, str], ...] = ()
     name: str = ""
+    signing_secret: str = ""
+
+    def __repr__(self) -> str:
+        what = self.name if self.type is TargetType.HANDLER else f"{self.method} {self.endpoint}"
+        return f"Target({what!r}, headers={[name for name, _ in self.headers]!r})"
 
 
 class Spec(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):

@@ -7,10 +7,11 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from tickwheel.domain.errors import InvalidRequest
+from tickwheel.domain.errors import InvalidRequest, SecretStays
 from tickwheel.domain.ids import make_job_id
 from tickwheel.domain.job import CatchUp, Job
 from tickwheel.domain.requests.definition import REDACTED, definition_of, with_stored_headers
+from tickwheel.domain.requests.job_request import JobRequest
 from tickwheel.domain.requests.patch import parse_patch, patched
 from tickwheel.domain.requests.request import parse_job_request, request_hash
 
@@ -35,6 +36,12 @@ def stored(members: dict[str, Any], **more: Any) -> Job:
         scheduled_ms=request.at_ms,
         tags=request.tags,
     )
+
+
+def edited(job: Job, patch: dict[str, Any]) -> JobRequest:
+    """What the job is asked to be by a patch, with the header values that it keeps."""
+    request = patched(job, parse_patch(json.dumps(patch).encode()))
+    return replace(request, spec=with_stored_headers(request.spec, job.spec))
 
 
 def problems(text: bytes) -> dict[str, str]:
@@ -62,10 +69,10 @@ def test_a_definition_that_is_read_and_sent_back_is_the_same(members: dict[str, 
     assert sent_back.spec == job.spec
 
 
-def test_header_values_are_shown_only_on_purpose() -> None:
-    job = stored(BILLING)
-    assert definition_of(job)["target"]["headers"] == {"Content-Type": REDACTED}
-    assert definition_of(job, reveal=True)["target"]["headers"] == {"Content-Type": "application/json"}
+def test_header_values_are_not_shown() -> None:
+    job = stored(BILLING, target=TARGET | {"headers": {"Authorization": "Bearer s3cret-word"}})
+    assert definition_of(job)["target"]["headers"] == {"Authorization": REDACTED}
+    assert "s3cret-word" not in f"{job!r} {job.spec.target} {parse(BILLING, target=TARGET)}"
 
 
 def test_a_hidden_value_without_a_stored_one_is_refused() -> None:
@@ -75,7 +82,7 @@ def test_a_hidden_value_without_a_stored_one_is_refused() -> None:
 
 
 def test_a_patch_changes_what_it_names_and_nothing_else() -> None:
-    request = patched(stored(BILLING), parse_patch(b'{"priority":"LOW","retry_policy":{"max_retries":9}}'))
+    request = edited(stored(BILLING), {"priority": "LOW", "retry_policy": {"max_retries": 9}})
     assert request == parse(BILLING, priority="LOW", retry_policy=BILLING["retry_policy"] | {"max_retries": 9})
 
 
@@ -98,10 +105,68 @@ def test_a_patch_changes_what_it_names_and_nothing_else() -> None:
     ],
 )
 def test_objects_are_merged_and_null_means_the_default(patch: dict[str, Any], expected: dict[str, Any]) -> None:
-    request = patched(stored(BILLING), parse_patch(json.dumps(patch).encode()))
+    request = edited(stored(BILLING), patch)
     wanted = parse(BILLING, **expected)
     assert msgspec.json.decode(request.payload or "0") == msgspec.json.decode(wanted.payload or "0")
     assert replace(request, payload="") == replace(wanted, payload="")
+
+
+SECRETIVE = TARGET | {"headers": {"Authorization": "Bearer s3cret", "X-Key": "k3y", "Accept": "text/html"}}
+ELSEWHERE = [
+    "https://evil.example/invoices/generate",
+    "http://billing.internal.aws/invoices/generate",
+    "https://billing.internal.aws:8443/invoices/generate",
+    "https://billing.internal.aws.evil.example/",
+]
+
+
+@pytest.mark.pitfall(103)
+@pytest.mark.parametrize("endpoint", ELSEWHERE)
+@pytest.mark.parametrize("headers", [{}, {"Authorization": REDACTED}, {"X-Key": REDACTED, "Authorization": "new"}])
+def test_a_stored_value_does_not_move_to_another_place(endpoint: str, headers: dict[str, str]) -> None:
+    job = stored(BILLING, target=SECRETIVE)
+    with pytest.raises(SecretStays, match="X-Key") as caught:
+        edited(job, {"target": {"endpoint": endpoint, "headers": headers}})
+    whole = parse(BILLING, target=SECRETIVE | {"endpoint": endpoint} | {"headers": {"X-Key": REDACTED}})
+    with pytest.raises(SecretStays, match="X-Key"):
+        with_stored_headers(whole.spec, job.spec)
+    assert "s3cret" not in str(caught.value)
+
+
+@pytest.mark.parametrize("endpoint", ELSEWHERE)
+def test_values_that_are_given_anew_or_left_out_let_the_endpoint_move(endpoint: str) -> None:
+    headers = {"Authorization": "Bearer new", "X-Key": None}
+    request = edited(stored(BILLING, target=SECRETIVE), {"target": {"endpoint": endpoint, "headers": headers}})
+    # "Accept" says nothing secret: it moves along.
+    assert dict(request.spec.target.headers) == {"Authorization": "Bearer new", "Accept": "text/html"}
+
+
+@pytest.mark.parametrize(
+    "endpoint",
+    [
+        "https://billing.internal.aws/another/path?and=more",
+        "HTTPS://BILLING.internal.AWS:443/invoices/generate",
+        "https://billing.internal.aws:0443",
+    ],
+)
+def test_at_the_same_place_stored_values_stay(endpoint: str) -> None:
+    request = edited(stored(BILLING, target=SECRETIVE), {"target": {"endpoint": endpoint}})
+    assert dict(request.spec.target.headers) == SECRETIVE["headers"]
+
+
+def test_a_target_of_another_type_takes_no_stored_values_along() -> None:
+    job = stored(BILLING, target=SECRETIVE)
+    assert edited(job, {"target": {"type": "HANDLER", "name": "x"}}).spec.target.headers == ()
+    handler = stored(BILLING, target={"type": "HANDLER", "name": "x"})
+    moved = {"type": "HTTP_WEBHOOK", "endpoint": "https://a.example", "headers": {"X-Key": REDACTED}}
+    with pytest.raises(InvalidRequest, match="none is stored"):
+        edited(handler, {"target": moved})
+
+
+def test_many_edits_make_no_more_headers_than_one_request() -> None:
+    job = stored(BILLING, target=TARGET | {"headers": {f"X-{n}": "v" * 4_000 for n in range(4)}})
+    with pytest.raises(InvalidRequest, match="over 16384 bytes in all"):
+        edited(job, {"target": {"headers": {"X-5": "v" * 4_000}}})
 
 
 def test_a_patched_payload_is_kept_byte_for_byte() -> None:

@@ -267,6 +267,7 @@ def test_a_long_tag_is_named_by_its_place() -> None:
         ({f"X-{i}": "a" * 4000 for i in range(5)}, "target.headers"),
         ({"X-A": 1}, "target.headers.X-A"),
         ({"X-A": " a"}, "target.headers.X-A"),
+        ({"X-A": "tw-sealed:k1:AAAA"}, "target.headers.X-A"),
     ],
 )
 def test_headers_that_cannot_be_sent(headers: dict[str, Any], path: str | None) -> None:
@@ -368,3 +369,14 @@ def test_a_batch_is_bounded() -> None:
     with pytest.raises(InvalidRequest) as caught:
         split_batch(b"[" + b",".join([b"1"] * (limits.BATCH_COUNT + 1)) + b"]")
     assert caught.value.problems[0].code == TOO_LARGE
+
+
+@pytest.mark.parametrize("name", ["", ".hidden", "a/b", "with blank", "ü", "x" * 65, 5])
+def test_names_of_signing_secrets_that_could_be_no_path(name: object) -> None:
+    target = {"endpoint": "https://a.example/x", "signing_secret": name}
+    assert set(refused(ONCE, target=target)) == {"target.signing_secret"}
+
+
+def test_a_handler_is_not_signed() -> None:
+    target = {"type": "HANDLER", "name": "x", "signing_secret": "billing"}
+    assert set(refused(ONCE, target=target)) == {"target.signing_secret"}

@@ -112,6 +112,18 @@ def test_blanks_between_tokens_do_not_matter() -> None:
     assert parse_job_request(text) == parse(ONCE)
 
 
+def test_a_signing_secret_is_named_or_left_out() -> None:
+    named = parse(ONCE, target=ONCE["target"] | {"signing_secret": "billing.2026"})
+    assert (named.spec.target.signing_secret, parse(ONCE).spec.target.signing_secret) == ("billing.2026", "")
+    assert request_hash(named) != request_hash(parse(ONCE))
+    assert parse(ONCE, target=ONCE["target"] | {"signing_secret": None}) == parse(ONCE)
+
+
+def test_hashes_of_the_first_release_hold() -> None:
+    assert request_hash(parse(BILLING)).hex() == "6dd4744c272832d20e285478694b50d0"
+    assert request_hash(parse(ONCE)).hex() == "64b5f295d08228fd1efa5dd31cbbfe8b"
+
+
 def test_the_hash_ignores_how_the_request_is_written() -> None:
     first = parse(BILLING)
     reordered = parse_job_request(

@@ -43,6 +43,10 @@ class TargetBody(msgspec.Struct, forbid_unknown_fields=True, gc=False):
     timeout_seconds: _Timeout | None = None
     headers: dict[str, str] | None = None
     name: Annotated[str, Meta(max_length=limits.HANDLER_NAME_CHARS)] | None = None
+    signing_secret: Annotated[str, Meta(max_length=limits.SECRET_NAME_CHARS)] | None = None
+
+    def __repr__(self) -> str:
+        return f"TargetBody({self.type!r}, headers={list(self.headers or ())!r})"  # no values
 
 
 class RetryBody(msgspec.Struct, forbid_unknown_fields=True, gc=False):

@@ -1,26 +1,30 @@
 """A stored job in the shape of a request: what readers see of the definition, and what an edit starts from.
 
 Sending back what was read changes nothing: header values are hidden from readers, and a value that is still the
-mark `REDACTED` stands for the stored one.
+mark `REDACTED` stands for the stored one. That goes for the server that the value was given for, and no other: who
+may change a job must not be able to have its secrets sent to an address of his own.
 """
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 import msgspec
 from msgspec.structs import replace
 
+from tickwheel.domain import limits
 from tickwheel.domain.concurrency import Limit
-from tickwheel.domain.errors import FieldProblem, InvalidRequest
+from tickwheel.domain.errors import FieldProblem, InvalidRequest, SecretStays
 from tickwheel.domain.job import Job, ScheduleType, Spec, Target, TargetType
 from tickwheel.domain.outcome import RetryPolicy, WhenExhausted
 from tickwheel.domain.requests.instants import format_instant
+from tickwheel.domain.sealed import HARMLESS_HEADERS, origin_of, plain_length
 
 REDACTED: Final = "[redacted]"
 """Shown instead of a header value."""
 
 
-def definition_of(job: Job, *, reveal: bool = False) -> dict[str, Any]:
-    """The request that would make this job, with all defaults written out; `reveal` shows header values.
+def definition_of(job: Job) -> dict[str, Any]:
+    """The request that would make this job, with all defaults written out and values of headers hidden.
 
     The payload is a `msgspec.Raw`; fields that the job does not have are left out.
     """
@@ -30,7 +34,7 @@ def definition_of(job: Job, *, reveal: bool = False) -> dict[str, Any]:
         "job_name": job.name or None,
         "schedule_type": job.schedule_type.value,
         "priority": job.lane.name,
-        "target": _target(spec.target, reveal),
+        "target": _target(spec.target),
         "payload": msgspec.Raw(job.payload.encode()) if job.payload else None,
         "retry_policy": {
             "max_retries": spec.retry.max_retries,
@@ -60,18 +64,37 @@ def seconds(length_ms: int) -> int | float:
 def with_stored_headers(spec: Spec, stored: Spec | None) -> Spec:
     """`spec` with every header value that is only the mark replaced by the stored one.
 
-    Raises `InvalidRequest` where nothing of that name is stored.
+    Raises `InvalidRequest` where nothing of that name is stored or all together is too long, and `SecretStays`
+    where the stored one was given for another origin.
     """
     headers = spec.target.headers
-    if not any(value == REDACTED for _, value in headers):
+    marked = [name for name, value in headers if value == REDACTED]
+    if not marked:
         return spec
     known = dict(stored.target.headers) if stored is not None else {}
-    unknown = [name for name, value in headers if value == REDACTED and name not in known]
+    unknown = [name for name in marked if name not in known]
     if unknown:
         message = f"is {REDACTED}, the mark of a hidden value, and none is stored; send the value"
         raise InvalidRequest([FieldProblem(f"target.headers.{name}", message) for name in unknown])
+    if stored is not None:
+        _refuse_to_move(marked, stored.target.endpoint, spec.target.endpoint)
     kept = tuple((name, known[name] if value == REDACTED else value) for name, value in headers)
+    if sum(len(name) + plain_length(value) for name, value in kept) > limits.HEADERS_BYTES:
+        raise InvalidRequest([FieldProblem("target.headers", f"is over {limits.HEADERS_BYTES} bytes in all")])
     return replace(spec, target=replace(spec.target, headers=kept))
+
+
+def _refuse_to_move(names: Sequence[str], stored: str, wanted: str) -> None:
+    """Values of these headers are kept while the endpoint changes from `stored` to `wanted`."""
+    if origin_of(stored) == origin_of(wanted):
+        return
+    secret = [name for name in names if name.lower() not in HARMLESS_HEADERS]
+    if secret:
+        which, what = ("header", "the header") if len(secret) == 1 else ("headers", "them")
+        raise SecretStays(
+            f"target.endpoint would move from {origin_of(stored)} to {origin_of(wanted)}, and what is stored for "
+            f"the {which} {', '.join(secret)} was given for the former; send it anew, or leave {what} out"
+        )
 
 
 def _recurrence(spec: Spec) -> dict[str, Any]:
@@ -95,12 +118,13 @@ def _limit(limit: Limit) -> dict[str, Any]:
     return {name: value for name, value in members.items() if value is not None}
 
 
-def _target(target: Target, reveal: bool) -> dict[str, Any]:
+def _target(target: Target) -> dict[str, Any]:
     common = {"type": target.type.value, "timeout_seconds": seconds(target.timeout_ms)}
     if target.type is TargetType.HANDLER:
         return common | {"name": target.name}
-    headers = {name: value if reveal else REDACTED for name, value in target.headers}
-    return common | {"endpoint": target.endpoint, "method": target.method, "headers": headers}
+    headers = {name: REDACTED for name, _ in target.headers}
+    signing = {"signing_secret": target.signing_secret} if target.signing_secret else {}
+    return common | {"endpoint": target.endpoint, "method": target.method, "headers": headers} | signing
 
 
 def _when_exhausted(retry: RetryPolicy) -> dict[str, str]:

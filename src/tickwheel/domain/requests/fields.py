@@ -152,6 +152,14 @@ FIELDS: Final[tuple[Field, ...]] = (
         summary="Sent with each attempt; values are redacted in every answer.",
     ),
     Field(
+        path="target.signing_secret",
+        kind=Kind.STRING,
+        max_chars=limits.SECRET_NAME_CHARS,
+        target_type=TargetType.HTTP_WEBHOOK,
+        default_text="the tenant's secret `default`, if there is one",
+        summary="The signing secret of the tenant, by its name, that requests are signed with.",
+    ),
+    Field(
         path="target.name",
         kind=Kind.STRING,
         max_chars=limits.HANDLER_NAME_CHARS,

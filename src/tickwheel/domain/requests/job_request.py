@@ -56,8 +56,10 @@ def request_hash(request: JobRequest) -> bytes:
 def _flat(spec: Spec) -> tuple[Any, ...]:
     """All values with nothing left out; the stored form leaves out defaults, but not reliably all of them."""
     target, retry, *rest, concurrency = astuple(spec)
-    limits = (tuple(map(astuple, concurrency)),) if concurrency else ()  # so that older keys keep their hashes
-    return (astuple(target), astuple(retry), *rest, *limits)
+    # What was added later counts only where it is given, so that older keys keep their hashes.
+    limits = (tuple(map(astuple, concurrency)),) if concurrency else ()
+    *called, signing_secret = astuple(target)
+    return ((*called, signing_secret) if signing_secret else tuple(called), astuple(retry), *rest, *limits)
 
 
 def _normal_payload(payload: str) -> bytes:

@@ -57,8 +57,11 @@ def parse_patch(raw: bytes) -> JobPatch:
 
 
 def patched(job: Job, patch: JobPatch) -> JobRequest:
-    """What `job` would have been asked for with the patch. Raises `InvalidRequest`."""
-    members = definition_of(job, reveal=True)
+    """What `job` would have been asked for with the patch; header values that it keeps are only marks.
+
+    Raises `InvalidRequest`.
+    """
+    members = definition_of(job)
     if patch.retimes:
         for name in TIME_FIELDS:
             members.pop(name, None)

@@ -14,7 +14,12 @@ from tickwheel.domain.requests.concurrency_rules import limit_faults
 from tickwheel.domain.requests.instants import InstantError, parse_instant
 from tickwheel.domain.requests.job_request import JobRequest
 from tickwheel.domain.requests.json_depth import nests_deeper_than
-from tickwheel.domain.requests.target_rules import endpoint_fault, handler_name_fault, header_faults
+from tickwheel.domain.requests.target_rules import (
+    endpoint_fault,
+    handler_name_fault,
+    header_faults,
+    secret_name_fault,
+)
 from tickwheel.domain.requests.text_rules import key_fault, tag_faults, tenant_fault, text_fault
 
 
@@ -162,7 +167,9 @@ def _target(body: TargetBody) -> Target:
     if body.type is TargetType.HANDLER:
         if body.name is None or handler_name_fault(body.name) is not None:
             raise Doubtful("target.name")
-        if not (body.endpoint is None and body.method is None and body.headers is None):
+        if not (
+            body.endpoint is None and body.method is None and body.headers is None and body.signing_secret is None
+        ):
             raise Doubtful("a field of webhooks")
         return Target(TargetType.HANDLER, timeout_ms=timeout_ms, name=body.name)
     endpoint, headers = body.endpoint, body.headers
@@ -170,12 +177,15 @@ def _target(body: TargetBody) -> Target:
         raise Doubtful("target.endpoint, or a field of handlers")
     if headers and header_faults(headers):
         raise Doubtful("target.headers")
+    if body.signing_secret is not None and secret_name_fault(body.signing_secret) is not None:
+        raise Doubtful("target.signing_secret")
     return Target(
         TargetType.HTTP_WEBHOOK,
         endpoint,
         body.method or "POST",
         timeout_ms,
         tuple(headers.items()) if headers else (),
+        signing_secret=body.signing_secret or "",
     )
 
 

@@ -10,7 +10,12 @@ from tickwheel.domain.requests.fields import Field, Kind
 from tickwheel.domain.requests.instants import InstantError, parse_instant
 from tickwheel.domain.requests.payload_scan import step, surrogate_fault
 from tickwheel.domain.requests.strict_json import Json, Members, kind_of
-from tickwheel.domain.requests.target_rules import endpoint_fault, handler_name_fault, header_faults
+from tickwheel.domain.requests.target_rules import (
+    endpoint_fault,
+    handler_name_fault,
+    header_faults,
+    secret_name_fault,
+)
 from tickwheel.domain.requests.text_rules import key_fault, tag_faults, tenant_fault, text_fault
 
 _WANTED: Final = {
@@ -29,6 +34,7 @@ _TEXT_CHECKS: Final[dict[str, Callable[[str], str | None]]] = {
     "idempotency_key": key_fault,
     "target.endpoint": endpoint_fault,
     "target.name": handler_name_fault,
+    "target.signing_secret": secret_name_fault,
 }
 
 

@@ -9,11 +9,13 @@ from functools import lru_cache
 from typing import Final
 
 from tickwheel.domain import limits
+from tickwheel.domain.sealed import SEALED, is_sealed
 
 _ENDPOINT: Final = re.compile(
     r"https?://(?:\[[0-9A-Fa-f:.]{2,45}\]|[A-Za-z0-9_](?:[A-Za-z0-9._-]{0,252}))(?::(\d{1,5}))?(?:[/?][\x21\x23-\x7e]*)?",
     re.ASCII | re.IGNORECASE,
 )
+_SECRET_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*", re.ASCII)
 _HANDLER: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:-]*", re.ASCII)
 _HEADER_NAME: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+", re.ASCII)
 _HEADER_VALUE: Final = re.compile(r"(?:[\x21-\x7e](?:[\x20-\x7e\t]*[\x21-\x7e])?)?", re.ASCII)
@@ -91,6 +93,15 @@ def handler_name_fault(name: str) -> str | None:
     return None
 
 
+def secret_name_fault(name: str) -> str | None:
+    """Of the name of a signing secret; it is a part of paths."""
+    if not 1 <= len(name) <= limits.SECRET_NAME_CHARS:
+        return f"has {len(name)} characters; 1 to {limits.SECRET_NAME_CHARS} are allowed"
+    if _SECRET_NAME.fullmatch(name) is None:
+        return "must be letters, digits, _ . - and start with a letter or a digit"
+    return None
+
+
 def header_faults(headers: Mapping[str, str]) -> list[tuple[str | None, str]]:
     """(header name, None for all of them, fault) of all that is wrong with the headers of a webhook."""
     return list(_header_faults(tuple(headers.items())))
@@ -132,4 +143,6 @@ def _header_value_fault(value: str) -> str | None:
         return f"has a value of {len(value)} characters; at most {limits.HEADER_VALUE_CHARS} are allowed"
     if _HEADER_VALUE.fullmatch(value) is None:
         return "has a value with a line break, control or non-ASCII character, or a blank at an end"
+    if is_sealed(value):
+        return f"has a value that begins with {SEALED}, as only values do that Tickwheel has sealed"
     return None
