@@ -11,6 +11,7 @@ from tickwheel.interfaces.http.endpoints import build_routes
 from tickwheel.interfaces.http.host_check import LocalHostsOnly
 from tickwheel.interfaces.http.operations import OPERATIONS, Operation
 from tickwheel.interfaces.http.resource import Call, Resource
+from tickwheel.interfaces.http.routes.audit_log import AuditLogRoutes
 from tickwheel.interfaces.http.routes.dead_letters import DeadLetterRoutes
 from tickwheel.interfaces.http.routes.jobs import JobRoutes
 from tickwheel.interfaces.http.routes.new_jobs import NewJobRoutes
@@ -18,6 +19,7 @@ from tickwheel.interfaces.http.routes.runs import RunRoutes
 from tickwheel.interfaces.http.routes.scaling import ScalingRoutes
 from tickwheel.interfaces.http.routes.schedules import ScheduleRoutes
 from tickwheel.interfaces.http.routes.server import ServerRoutes
+from tickwheel.interfaces.http.routes.tokens import TokenRoutes
 from tickwheel.interfaces.http.routes.workers import WorkerRoutes
 from tickwheel.interfaces.http.wire import Answer, Refusal
 
@@ -29,6 +31,8 @@ _GROUPS: Final = (
     WorkerRoutes,
     ScalingRoutes,
     ScheduleRoutes,
+    TokenRoutes,
+    AuditLogRoutes,
     ServerRoutes,
 )
 

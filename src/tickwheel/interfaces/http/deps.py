@@ -6,7 +6,9 @@ from dataclasses import dataclass
 from tickwheel.domain.job import Target
 from tickwheel.interfaces.http.resource import Call
 from tickwheel.ports.clock import Clock
+from tickwheel.ports.registry import Registry
 from tickwheel.ports.store import Store
+from tickwheel.services.api_keys import ApiKeys
 from tickwheel.services.authentication import Authentication
 from tickwheel.services.dead_letters import DeadLetters
 from tickwheel.services.jobs import Jobs
@@ -37,3 +39,5 @@ class Deps:
     waits_for: Callable[[Target], str | None] = lambda target: None
     workers: WorkerDesk | None = None
     demand: Demand | None = None
+    api_keys: ApiKeys | None = None
+    registry: Registry | None = None

@@ -4,10 +4,8 @@ from typing import Final
 
 from tickwheel.domain.job import JobState, Lane, ScheduleType
 from tickwheel.domain.limits import NAME_CHARS, TAG_CHARS
-from tickwheel.domain.requests.instants import InstantError, parse_instant
 from tickwheel.domain.run import RunState
 from tickwheel.interfaces.http.paging import paging
-from tickwheel.interfaces.http.query import Query
 from tickwheel.interfaces.http.resource import Call
 from tickwheel.interfaces.http.tenants import tenant_of
 from tickwheel.ports.store import JobOrder, JobQuery
@@ -32,20 +30,9 @@ def job_query(call: Call) -> JobQuery:
         schedule_type=query.choice("schedule_type", _SCHEDULE_TYPES),
         lane=query.choice("priority", _LANES),
         tag=query.text("tag", TAG_CHARS),
-        due_from_ms=_instant(query, "due_from"),
-        due_to_ms=_instant(query, "due_to"),
+        due_from_ms=query.instant("due_from"),
+        due_to_ms=query.instant("due_to"),
         after=after,
     )
     query.done()
     return wanted
-
-
-def _instant(query: Query, name: str) -> int | None:
-    text = query.text(name)
-    if text is None:
-        return None
-    try:
-        return parse_instant(text)
-    except InstantError as error:
-        query.reject(name, str(error), "instant")
-        return None

@@ -15,6 +15,7 @@ Json = dict[str, Any]
 
 _EVERYWHERE: Final = ("malformed_request", "request_timeout", "headers_too_large", "host_not_allowed", "internal")
 _NEEDS_TOKEN: Final = ("unauthorized",)
+_NEEDS_SCOPE: Final = ("forbidden",)
 
 INTRODUCTION: Final = """\
 Tickwheel calls a webhook or a Python handler at an instant, on a cron schedule, or at once, and never loses a job:
@@ -27,8 +28,9 @@ problem document (RFC 9457) whose `code` is stable and whose `errors` name each 
 Everything belongs to a tenant: `tenant_id`, in the body where a job is made and in the query elsewhere; `default`
 if it is left out. What belongs to another tenant is answered with 404.
 
-A server that was started with tokens wants `Authorization: Bearer <token>` everywhere but at `/healthz` and
-`/readyz`.
+A server with tokens wants `Authorization: Bearer <token>` everywhere but at `/healthz` and `/readyz`. A token has
+scopes (`x-scope` names the one that an operation needs) and belongs to one tenant or to all of them. With a token
+of one tenant `tenant_id` can be left out everywhere, and no other one can be named.
 """
 
 TAGS: Final = {
@@ -37,6 +39,7 @@ TAGS: Final = {
     "Runs": "One occurrence of a job, with its attempts.",
     "Dead letters": "Runs that have no attempt left.",
     "Workers": "The pull protocol: runs for workers in any language, over HTTP; and how many are needed.",
+    "Access": "Tokens, and the log of who changed what.",
     "Server": "Health, metrics, this document.",
 }
 
@@ -68,7 +71,7 @@ def openapi_document() -> Json:
                 "token": {
                     "type": "http",
                     "scheme": "bearer",
-                    "description": "One of the tokens that the server was started with.",
+                    "description": "An API key, a token of the settings, or a JSON Web Token of the issuer.",
                 }
             },
         },
@@ -93,6 +96,8 @@ def _operation(operation: Operation) -> Json:
         described["parameters"] = [_parameter(param) for param in operation.params]
     if operation.public:
         described["security"] = []
+    if operation.scope is not None:
+        described["x-scope"] = operation.scope.value
     if operation.body is not None:
         described["requestBody"] = _request_body(operation.body)
     return described
@@ -144,6 +149,8 @@ def _reply(reply: Reply) -> Json:
 def problem_codes(operation: Operation) -> dict[int, list[str]]:
     """Status -> the codes that this operation may answer with, in rising order of statuses."""
     codes = [*operation.problems, *_EVERYWHERE, *(() if operation.public else _NEEDS_TOKEN)]
+    if operation.scope is not None:
+        codes += _NEEDS_SCOPE
     by_status: dict[int, list[str]] = {}
     for code in sorted(dict.fromkeys(codes), key=lambda code: ERRORS[code].status):
         by_status.setdefault(ERRORS[code].status, []).append(code)

@@ -7,6 +7,7 @@ from typing import Final, TypeVar
 from urllib.parse import parse_qsl
 
 from tickwheel.domain.errors import FieldProblem, InvalidRequest
+from tickwheel.domain.requests.instants import InstantError, parse_instant
 from tickwheel.domain.requests.text_rules import text_fault
 
 _MAX_PARAMETERS: Final = 50
@@ -74,6 +75,17 @@ class Query:
             return int(value)
         self.reject(name, f"must be a whole number from {low} to {high}", "range")
         return default
+
+    def instant(self, name: str) -> int | None:
+        """An instant as UTC epoch ms."""
+        text = self.text(name)
+        if text is None:
+            return None
+        try:
+            return parse_instant(text)
+        except InstantError as error:
+            self.reject(name, str(error), "instant")
+            return None
 
     def choice(self, name: str, choices: dict[str, C]) -> C | None:
         """One of the named choices."""

@@ -7,6 +7,7 @@ import msgspec
 from tickwheel.domain.limits import BATCH_COUNT
 from tickwheel.domain.requests.compact_request import COMPACT_FIELDS, TRIGGER_TYPES
 from tickwheel.domain.requests.fields import FIXED_FIELDS, Field, Kind, children
+from tickwheel.interfaces.http.access_bodies import ACCESS_TYPES
 from tickwheel.interfaces.http.answers import ANSWER_TYPES, REF
 from tickwheel.interfaces.http.wire import Problem
 from tickwheel.interfaces.http.worker_bodies import WORKER_TYPES
@@ -30,7 +31,9 @@ _COMPACT_REQUIRED: Final = ("target_endpoint", "trigger_type")
 
 def components() -> Json:
     """Name -> JSON schema."""
-    _, found = msgspec.json.schema_components((*ANSWER_TYPES, *WORKER_TYPES, Problem), ref_template=REF + "{name}")
+    _, found = msgspec.json.schema_components(
+        (*ANSWER_TYPES, *WORKER_TYPES, *ACCESS_TYPES, Problem), ref_template=REF + "{name}"
+    )
     return {
         "JobRequest": _object("", required=True),
         "JobChange": _object("", required=False, leave_out=FIXED_FIELDS),
@@ -111,4 +114,6 @@ def _plain(field: Field) -> Json:
 def _documented(name: str, schema: Json) -> Json:
     """Answers may grow new fields, so they are open; docstrings become descriptions by themselves."""
     plain: Json = msgspec.json.decode(msgspec.json.encode(schema))  # defaults that are tuples become lists
+    if "enum" in plain:
+        plain["type"] = "string"
     return {key: value for key, value in plain.items() if key != "title"} | {"title": name}

@@ -5,6 +5,7 @@
 
 from typing import Final
 
+from tickwheel.interfaces.http.operations.access import ACCESS_OPERATIONS
 from tickwheel.interfaces.http.operations.dead_letters import DEAD_LETTER_OPERATIONS
 from tickwheel.interfaces.http.operations.jobs import JOB_OPERATIONS
 from tickwheel.interfaces.http.operations.model import Body, Operation, Param, Reply
@@ -19,6 +20,7 @@ OPERATIONS: Final = (
     *RUN_OPERATIONS,
     *DEAD_LETTER_OPERATIONS,
     *WORKER_OPERATIONS,
+    *ACCESS_OPERATIONS,
     *SERVER_OPERATIONS,
 )
 
