@@ -112,6 +112,28 @@ class Overloaded(TickwheelError):
         self.retry_after_s = retry_after_s
 
 
+class QuotaExceeded(TickwheelError):
+    """The tenant has used up one of its limits; nothing was written.
+
+    `limit` names it as its record does, `allowed` says how much that is and `used` how much of it is used.
+    """
+
+    code = "quota_exceeded"
+    retryable = True
+
+    def __init__(
+        self, message: str = "", *, limit: str = "", retry_after_s: int = 1, used: int = 0, allowed: int = 0
+    ) -> None:
+        super().__init__(message)
+        self.limit, self.retry_after_s, self.used, self.allowed = limit, retry_after_s, used, allowed
+
+
+class TenantDisabled(TickwheelError):
+    """The tenant is disabled: no request of it is served, and its runs are held back."""
+
+    code = "tenant_disabled"
+
+
 class ConfigError(TickwheelError):
     """Settings are wrong; every problem names its setting."""
 

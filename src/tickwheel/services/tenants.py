@@ -15,7 +15,7 @@ from typing import Final
 import msgspec
 
 from tickwheel.domain.egress import EgressPolicy
-from tickwheel.domain.errors import NotFound, StoreUnavailable, TickwheelError
+from tickwheel.domain.errors import NotFound, StoreUnavailable
 from tickwheel.domain.quotas import NOTHING_SET, TenantSettings
 from tickwheel.ports.clock import Clock
 from tickwheel.ports.registry import NO_TENANT, TENANT, Act, Record, Registry
@@ -25,12 +25,6 @@ DEFAULTS: Final = NO_TENANT
 """Whose record holds what all tenants have that say nothing else."""
 _SHUT: Final = TenantSettings(disabled=True)
 _DECODER: Final = msgspec.json.Decoder(TenantSettings)
-
-
-class TenantDisabled(TickwheelError):
-    """The tenant is disabled: no request of it is served, and its runs are held back."""
-
-    code = "tenant_disabled"
 
 
 class TenantView(msgspec.Struct, frozen=True):

@@ -42,6 +42,8 @@ _BY_ERROR_CODE = {
     "store_unavailable": ExitCode.BUSY,
     "outcome_unknown": ExitCode.BUSY,
     "overloaded": ExitCode.BUSY,
+    "quota_exceeded": ExitCode.BUSY,
+    "tenant_disabled": ExitCode.CONFLICT,
     "bad_cursor": ExitCode.USAGE,
     "unsupported_filter": ExitCode.USAGE,
 }

@@ -74,6 +74,8 @@ _PLAIN: Final = (
     domain.StoreUnavailable,
     domain.OutcomeUnknown,
     domain.Overloaded,
+    domain.QuotaExceeded,
+    domain.TenantDisabled,
     Unauthorized,
 )
 _BY_CODE: Final[dict[str, type[TickwheelError]]] = {kind.code: kind for kind in _PLAIN}

@@ -29,11 +29,12 @@ class CreatedJob(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RefusedJob(msgspec.Struct, frozen=True, kw_only=True):
-    """An item of a batch that was not created, with every problem named."""
+    """An item of a batch that was not created, with every problem named; `limit` is the tenant's that is used up."""
 
     code: str
     detail: str
     errors: tuple[FieldProblem, ...] = ()
+    limit: str | None = None
 
 
 class BatchResult(msgspec.Struct, frozen=True, kw_only=True):

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import msgspec
 
-from tickwheel.domain.errors import FieldProblem, InvalidRequest, Overloaded, TickwheelError
+from tickwheel.domain.errors import FieldProblem, InvalidRequest, Overloaded, QuotaExceeded, TickwheelError
 from tickwheel.domain.requests.instants import format_instant
 from tickwheel.domain.requests.request import MALFORMED, TOO_LARGE
 
@@ -70,6 +70,9 @@ ERRORS: Final[dict[str, ErrorKind]] = {
         "The change would send a stored header value to another scheme, host or port than it was given for. Give "
         "the value of the header anew, or leave the header out.",
     ),
+    "tenant_disabled": ErrorKind(
+        403, "The tenant is disabled", "Requests of this tenant are refused and its runs wait until it is enabled."
+    ),
     "not_found": ErrorKind(404, "Not found", "This tenant has no such job, run or dead letter."),
     "no_such_path": ErrorKind(404, "No such path", "The API has nothing at this path."),
     "method_not_allowed": ErrorKind(
@@ -103,6 +106,12 @@ ERRORS: Final[dict[str, ErrorKind]] = {
     "overloaded": ErrorKind(
         429, "Too much is waiting", "Nothing was written; send it again after `Retry-After`.", 1
     ),
+    "quota_exceeded": ErrorKind(
+        429,
+        "A limit of the tenant is used up",
+        "`limit` names the limit. Nothing was written; send it again after `Retry-After`.",
+        1,
+    ),
     "headers_too_large": ErrorKind(431, "The headers are too large", "Request line and headers exceed the bound."),
     "internal": ErrorKind(500, "An internal error", "A fault of this server; its log has the details."),
     "store_unavailable": ErrorKind(
@@ -110,6 +119,12 @@ ERRORS: Final[dict[str, ErrorKind]] = {
     ),
     "not_ready": ErrorKind(
         503, "Not ready", "This node lives, but should get no requests now: it is stopping, or unfit.", 1
+    ),
+    "too_many_connections": ErrorKind(
+        503,
+        "No place for another connection",
+        "The server, or this client's address, has as many connections as it may; come again after `Retry-After`.",
+        2,
     ),
     "outcome_unknown": ErrorKind(
         503,
@@ -130,6 +145,7 @@ class Problem(msgspec.Struct, frozen=True):
     detail: str
     code: str
     errors: list[FieldProblem] = []
+    limit: str | msgspec.UnsetType = msgspec.UNSET  # which one of the tenant's is used up
 
 
 class Answer(msgspec.Struct, frozen=True):
@@ -170,7 +186,12 @@ def ok(body: Any, *, status: int = 200, headers: tuple[Header, ...] = ()) -> Ans
     return Answer(status, _ENCODER.encode(body), _JSON_HEADERS + headers)
 
 
-def problem_body(code: str, detail: str, errors: list[FieldProblem] | None = None) -> Problem:
+def problem_body(
+    code: str,
+    detail: str,
+    errors: list[FieldProblem] | None = None,
+    limit: str | msgspec.UnsetType = msgspec.UNSET,
+) -> Problem:
     """The problem object of one code."""
     kind = ERRORS[code]
     return Problem(
@@ -180,6 +201,7 @@ def problem_body(code: str, detail: str, errors: list[FieldProblem] | None = Non
         detail=detail,
         code=code,
         errors=errors or [],
+        limit=limit,
     )
 
 
@@ -190,28 +212,31 @@ def problem(
     errors: list[FieldProblem] | None = None,
     headers: tuple[Header, ...] = (),
     retry_after_s: int | None = None,
+    limit: str | msgspec.UnsetType = msgspec.UNSET,
 ) -> Answer:
     """The answer for one code; 429 and 503 say when to come again."""
     kind = ERRORS[code]
     all_headers: list[Header] = [(b"content-type", PROBLEM_TYPE), *headers]
     if kind.retry_after_seconds is not None:
         all_headers.append((b"retry-after", str(retry_after_s or kind.retry_after_seconds).encode()))
-    return Answer(kind.status, _ENCODER.encode(problem_body(code, detail, errors)), tuple(all_headers))
+    return Answer(kind.status, _ENCODER.encode(problem_body(code, detail, errors, limit)), tuple(all_headers))
 
 
 def refused(error: TickwheelError | Refusal) -> Answer:
     """The answer to a request that failed with this error."""
     if isinstance(error, Refusal):
         return problem(error.code, error.detail, errors=error.errors, headers=error.headers)
-    wait_s = error.retry_after_s if isinstance(error, Overloaded) else None
-    return problem(code_of(error), detail_of(error), errors=errors_of(error), retry_after_s=wait_s)
+    wait_s = error.retry_after_s if isinstance(error, Overloaded | QuotaExceeded) else None
+    return problem(
+        code_of(error), detail_of(error), errors=errors_of(error), retry_after_s=wait_s, limit=limit_of(error)
+    )
 
 
 def problem_of(error: TickwheelError | Refusal) -> Problem:
     """The same as an object, for one item of a batch."""
     if isinstance(error, Refusal):
         return problem_body(error.code, error.detail, error.errors)
-    return problem_body(code_of(error), detail_of(error), errors_of(error))
+    return problem_body(code_of(error), detail_of(error), errors_of(error), limit_of(error))
 
 
 def code_of(error: TickwheelError) -> str:
@@ -230,6 +255,11 @@ def detail_of(error: TickwheelError) -> str:
 def errors_of(error: TickwheelError) -> list[FieldProblem]:
     """The fields that are wrong; empty for errors that are not about fields."""
     return list(error.problems) if isinstance(error, InvalidRequest) else []
+
+
+def limit_of(error: TickwheelError) -> str | msgspec.UnsetType:
+    """The name of the tenant's limit that is used up, if that is what is the matter."""
+    return error.limit if isinstance(error, QuotaExceeded) else msgspec.UNSET
 
 
 def status_line(status: int) -> bytes:
