@@ -5,12 +5,12 @@ stored definitions can be compared, and caches hold. A context (tenant, where it
 authenticated and not stored: what was sealed for one target opens for no other.
 """
 
-from typing import Protocol
+from typing import Final, Protocol
 
 from tickwheel.domain.errors import TickwheelError
-from tickwheel.domain.sealed import SEALED
+from tickwheel.domain.sealed import SEALED, is_sealed, key_id_of
 
-__all__ = ["SEALED", "CannotOpen", "Vault"]
+__all__ = ["NO_VAULT", "SEALED", "CannotOpen", "Vault"]
 
 
 class CannotOpen(TickwheelError):
@@ -40,3 +40,22 @@ class Vault(Protocol):
     def open(self, text: str, context: str) -> str:
         """The text; one that was never sealed is given back as it is. Raises `CannotOpen`."""
         ...
+
+
+class _NoVault:
+    """What there is without keys."""
+
+    seals = False
+    key_id = ""
+
+    def seal(self, text: str, context: str) -> str:
+        return text
+
+    def open(self, text: str, context: str) -> str:
+        if is_sealed(text):
+            raise CannotOpen(f"it is sealed under the key {key_id_of(text)[:32]!r}, and no key is set here")
+        return text
+
+
+NO_VAULT: Final[Vault] = _NoVault()
+"""Seals nothing, opens what is not sealed."""

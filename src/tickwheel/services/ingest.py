@@ -18,7 +18,6 @@ from msgspec.structs import replace
 from tickwheel.domain.errors import IdempotencyConflict, TickwheelError
 from tickwheel.domain.ids import RANDOM_BYTES, SHARD_COUNT
 from tickwheel.domain.job import Job, ScheduleType, Spec
-from tickwheel.domain.requests.definition import with_stored_headers
 from tickwheel.domain.requests.job_request import JobRequest, request_hash
 from tickwheel.ports.clock import Clock, Randomness
 from tickwheel.ports.owner import Owner
@@ -26,6 +25,7 @@ from tickwheel.ports.registry import Act
 from tickwheel.ports.store import FirstTimer, Inserted, InsertStatus, NewJob, Store
 from tickwheel.services.arming import first_timer_rows
 from tickwheel.services.new_jobs import Placed, new_job, new_jobs, place
+from tickwheel.services.sealing import Sealing
 
 
 class Created(msgspec.Struct, frozen=True, gc=False):
@@ -90,6 +90,7 @@ class Ingest:
         # Told how many jobs are being stored.
         self.counted: Callable[[int], AbstractContextManager[None]] = lambda job_count: nullcontext()
         self._to_arm: list[tuple[Job, FirstTimer]] = []
+        self.sealing = Sealing()
 
     def next_shard(self) -> int:
         """A shard that this process holds, so that near jobs are armed with no hop; any if it holds none.
@@ -106,7 +107,7 @@ class Ingest:
 
     def new_job(self, request: JobRequest, now_ms: int, *, named: bool = False) -> NewJob:
         """The job to insert for one request. Raises `InvalidRequest`."""
-        key_hash = _checked_key_hash(request)
+        request, key_hash = self._settled(request)
         return new_job(request, now_ms, self.next_shard(), self._random_bytes(RANDOM_BYTES), key_hash, named)
 
     def _random_bytes(self, count: int) -> bytes:
@@ -147,8 +148,8 @@ class Ingest:
                 answers.append(request)
                 continue
             try:
-                key_hash = _checked_key_hash(request)
-                wanted.append((request, place(request, now_ms), key_hash))
+                settled, key_hash = self._settled(request)
+                wanted.append((settled, place(settled, now_ms), key_hash))
             except TickwheelError as error:
                 answers.append(error)
             else:
@@ -157,6 +158,13 @@ class Ingest:
         shards = self._next_shards(len(wanted))
         new = new_jobs(wanted, now_ms, shards, self._random_bytes(RANDOM_BYTES * len(wanted)))
         return [(number, one[0], job) for number, one, job in zip(numbers, wanted, new, strict=True)]
+
+    def _settled(self, request: JobRequest) -> tuple[JobRequest, bytes]:
+        """The request as it is stored, and what is compared under its key. Raises `InvalidRequest`."""
+        settled = self.sealing.settle(request)
+        if request.idempotency_key is None:
+            return settled, b""
+        return settled, request_hash(self.sealing.in_the_clear(request))
 
     async def _commit(
         self,
@@ -197,13 +205,6 @@ def with_key(request: JobRequest, header_key: str | None) -> JobRequest:
     if request.idempotency_key is not None:
         raise IdempotencyKeyMismatch("the Idempotency-Key header and idempotency_key differ; send one of them")
     return replace(request, idempotency_key=header_key)
-
-
-def _checked_key_hash(request: JobRequest) -> bytes:
-    """What is compared under its key. Raises `InvalidRequest` for a header value that stands for no stored one."""
-    if request.spec.target.headers:
-        with_stored_headers(request.spec, None)
-    return b"" if request.idempotency_key is None else request_hash(request)
 
 
 def _answer(request: JobRequest, new: NewJob, done: Inserted) -> Created | TickwheelError:

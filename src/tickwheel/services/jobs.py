@@ -36,6 +36,7 @@ from tickwheel.services.changes.hold import pause, resume
 from tickwheel.services.changes.named import replace_named
 from tickwheel.services.changes.taken import Taken, knowing_taken
 from tickwheel.services.ingest import ITEMS_A_TURN, Created, Ingest, InsertJobs, every_shard, with_key
+from tickwheel.services.sealing import Sealing
 from tickwheel.services.shedding import Shedding
 
 __all__ = ["Created", "Jobs", "Put", "PutOutcome", "RefuseTarget"]
@@ -85,10 +86,15 @@ class Jobs:
         self._aftermath = Aftermath(owner)
         self._shedding: Shedding | None = None
         self._refuse_target: RefuseTarget = lambda tenant_id, target: None
+        self._sealing = self._ingest.sealing
 
     def refuse_by(self, refuse_target: RefuseTarget) -> None:
         """Ask it about the target of each job that is made, put or triggered, and of an edit that changes it."""
         self._refuse_target = refuse_target
+
+    def seal_by(self, sealing: Sealing) -> None:
+        """Let it settle the secrets of targets before they are stored."""
+        self._sealing = self._ingest.sealing = sealing
 
     def shed_by(self, shedding: Shedding) -> None:
         """Refuse new jobs while it says so."""
@@ -149,7 +155,7 @@ class Jobs:
     async def put_named(self, name: str, request: JobRequest, *, act: Act | None = None) -> Put:
         """Make or change the job called `name` so that it has this definition; an equal one changes nothing.
 
-        Raises `InvalidRequest`, `EgressRefused` and `Conflict`.
+        Raises `InvalidRequest`, `EgressRefused`, `SecretStays` and `Conflict`.
         """
         _check_named(name, request)
         self._refuse_target(request.tenant_id, request.spec.target)
@@ -162,7 +168,7 @@ class Jobs:
                 seen.view = view
                 if view is None:
                     return self._ingest.new_job(request, now_ms, named=True)
-                return replace_named(view, request, now_ms, taken)
+                return replace_named(view, self._sealing.settle(request, view.job.spec), now_ms, taken)
 
             changed = await self._store.put_named(request.tenant_id, name, decide, act)
             return self._aftermath.of(seen, changed)
@@ -195,12 +201,12 @@ class Jobs:
     ) -> JobView:
         """Change the definition.
 
-        Raises `NotFound`, `VersionMismatch`, `InvalidRequest`, `EgressRefused` and `Conflict`.
+        Raises `NotFound`, `VersionMismatch`, `InvalidRequest`, `EgressRefused`, `SecretStays` and `Conflict`.
         """
 
         def decide(view: JobView, now_ms: int, taken: Taken) -> Change:
             _match(view, if_match_version)
-            wanted = patched(view.job, patch)
+            wanted = self._sealing.settle(patched(view.job, patch), view.job.spec)
             if wanted.spec.target != view.job.spec.target:
                 self._refuse_target(tenant_id, wanted.spec.target)
             return edit(view, wanted, now_ms, taken)
