@@ -16,7 +16,10 @@ from tickwheel.config.settings import (
     Role,
     Settings,
 )
+from tickwheel.domain.egress_proxy import read_proxies
 from tickwheel.domain.errors import FieldProblem
+from tickwheel.domain.nat64 import read_prefixes
+from tickwheel.domain.webhook_ports import read_ports
 
 SHORTEST_TOKEN_CHARS: Final = 16
 EMBEDDED_SCHEMES: Final = ("sqlite", "memory")
@@ -66,6 +69,9 @@ def _check_texts(settings: Settings, wrong: Wrong) -> None:
     for name, given, read in (
         ("host_rate", settings.host_rate, host_rates),
         ("queue_rate", settings.queue_rate, handler_rates),
+        ("nat64_prefix", settings.nat64_prefix, read_prefixes),
+        ("webhook_ports", settings.webhook_ports, read_ports),
+        ("egress_proxy", settings.egress_proxy, read_proxies),
     ):
         try:
             read(given)

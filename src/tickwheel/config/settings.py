@@ -4,7 +4,9 @@ from dataclasses import MISSING, dataclass, field, fields
 from enum import StrEnum
 from typing import Any, Final, get_type_hints
 
+from tickwheel.domain.egress_proxy import shown_proxy
 from tickwheel.domain.redaction import redacted
+from tickwheel.domain.webhook_ports import DEFAULT_PORTS
 
 LOOPBACK_HOSTS: Final = frozenset({"127.0.0.1", "::1", "localhost"})
 DEFAULT_PORT: Final = 8080
@@ -95,6 +97,20 @@ class Settings:
     allow_private: tuple[str, ...] = _setting(
         (), "Private network (CIDR) that webhooks may call; several allowed."
     )
+    nat64_prefix: tuple[str, ...] = _setting(
+        (), "Prefix by which this network reaches IPv4 over IPv6, such as 2001:db8:64::/96; several allowed."
+    )
+    webhook_ports: tuple[str, ...] = _setting(
+        (DEFAULT_PORTS,),
+        "Ports that webhooks may call: default (all but those of other protocols), 443, 8000-8999.",
+        by_comma=True,
+    )
+    egress_proxy: tuple[str, ...] = _setting(
+        (), "Proxy that webhooks go through: http://…, https://…, socks5://… or socks5h://…; others as NAME=URL."
+    )
+    egress_proxy_resolves: bool = _setting(
+        False, "Leave looking up names, and the choice of addresses, to the proxy."
+    )
     webhook_slots: int = _setting(512, "Webhooks in flight at a time.", low=1, high=10_000)
     webhook_host_limit: int = _setting(
         64, "Webhooks in flight at a time to one host and port.", low=1, high=10_000
@@ -133,6 +149,7 @@ class Settings:
         """Without secrets."""
         shown = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in SECRET}
         shown |= {name: redacted(shown[name]) for name in WITH_PASSWORDS}
+        shown["egress_proxy"] = tuple(map(shown_proxy, self.egress_proxy))
         return f"Settings({', '.join(f'{k}={v!r}' for k, v in shown.items())})"
 
 

@@ -3,19 +3,21 @@
 The table is written out (from the registries of special-purpose addresses) and not taken from
 `ipaddress.is_global`, whose answers differ between Python versions. IPv6 is refused unless it is global
 unicast; forms that carry an IPv4 address inside are refused by their own name, but for NAT64, which is how an
-IPv6-only network reaches IPv4: there the inner address is judged.
+IPv6-only network reaches IPv4: there the inner address is judged. Of NAT64 prefixes that a network has chosen for
+itself only its operator can tell (setting `nat64_prefix`): they look like any other address.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
-from typing import Final, TypeAlias
+from ipaddress import IPv4Address, IPv4Network, IPv6Network, ip_address, ip_network
+from typing import Final
 
-Address: TypeAlias = IPv4Address | IPv6Address
-Network: TypeAlias = IPv4Network | IPv6Network
+from tickwheel.domain.egress import Address, Network
+from tickwheel.domain.nat64 import inner_address
 
 LOOPBACK: Final = "loopback"
 METADATA: Final = "cloud metadata"
+SETTING: Final = "setting allow_private"
 
 _METADATA_ADDRESSES: Final = frozenset(
     ip_address(text)
@@ -77,7 +79,11 @@ _V6_CLASSES: Final = tuple(
 _V6_GLOBAL_UNICAST: Final = IPv6Network("2000::/3")
 
 
-def special_class(address: Address) -> str | None:
+_ISATAP: Final = frozenset({0x0000_5EFE, 0x0200_5EFE})
+"""The upper half of an interface identifier with an IPv4 address in its lower half (RFC 5214), in any prefix."""
+
+
+def special_class(address: Address, nat64_prefixes: Sequence[IPv6Network] = ()) -> str | None:
     """The name of the class that makes `address` unfit as a target; None for a public address."""
     if address in _METADATA_ADDRESSES:
         return METADATA
@@ -85,18 +91,21 @@ def special_class(address: Address) -> str | None:
         return next((name for network, name in _V4_CLASSES if address in network), None)
     if address.scope_id is not None:
         return "zoned"
-    if address in _NAT64:
-        inner = special_class(IPv4Address(int(address) & 0xFFFF_FFFF))
-        return None if inner is None else f"NAT64 of {inner}"
+    for prefix in (_NAT64, *nat64_prefixes):
+        if address in prefix:
+            inner = special_class(inner_address(address, prefix.prefixlen))
+            return None if inner is None else f"NAT64 of {inner}"
     named = next((name for network, name in _V6_CLASSES if address in network), None)
-    if named is None and address not in _V6_GLOBAL_UNICAST:
+    if named is not None:
+        return named
+    if address not in _V6_GLOBAL_UNICAST:
         return "reserved"
-    return named
+    return "ISATAP" if int(address) >> 32 & 0xFFFF_FFFF in _ISATAP else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AddressPolicy:
-    """What is loosened: loopback as a whole, and networks that the operator lists.
+    """What is loosened: loopback as a whole, and networks that the operator lists (`source` says where).
 
     A metadata address is loosened only by a network of exactly that address, so that `0.0.0.0/0` does not
     hand out a machine's credentials.
@@ -104,16 +113,21 @@ class AddressPolicy:
 
     allow_loopback: bool = False
     allow_private: Sequence[Network] = ()
+    nat64_prefixes: Sequence[IPv6Network] = ()
+    source: str = SETTING
 
     def refusal(self, address: Address) -> str | None:
         """Why `address` may not be reached, naming its class and the setting that would allow it, or None."""
-        name = special_class(address)
+        name = special_class(address, self.nat64_prefixes)
         if name is None or self._listed(address, exactly=name == METADATA):
             return None
         if name == LOOPBACK:
-            return None if self.allow_loopback else "a loopback address (setting allow_loopback is off)"
+            return None if self.allow_loopback else f"a loopback address ({self._why_no_loopback()})"
         article = "an" if name[0] in "aeiouI" else "a"
-        return f"{article} {name} address (not listed in setting allow_private)"
+        return f"{article} {name} address (not listed in {self.source})"
+
+    def _why_no_loopback(self) -> str:
+        return "setting allow_loopback is off" if self.source == SETTING else f"not listed in {self.source}"
 
     def _listed(self, address: Address, *, exactly: bool) -> bool:
         return any(

@@ -11,7 +11,7 @@ from ipaddress import IPv4Address, IPv6Address
 from typing import Final
 from urllib.parse import quote
 
-from tickwheel.adapters.webhook.address import Address
+from tickwheel.domain.egress import Address
 
 URL_LIMIT_CHARS: Final = 4096
 _DEFAULT_PORTS: Final = {"http": 80, "https": 443}

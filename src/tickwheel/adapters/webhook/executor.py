@@ -1,10 +1,11 @@
 """The webhook executor: one HTTP request per attempt.
 
-The way of an attempt: its URL is read strictly (`endpoint`), it waits for its host's turn (`hosts`), the name
-is resolved and every address vetted (`lookup`, `address`), a pooled libcurl handle takes the request to exactly
-one vetted address (`exchange`, `curl_loop`), and the end becomes an outcome (`verdicts`). If an address does not
-connect, the next one is tried within the same attempt, because nothing was sent yet; anything that happens
-after the request has left ends the attempt: a target never sees one token twice.
+The way of an attempt: its URL is read strictly (`endpoint`) and has to pass the gate of its tenant (`egress`), it
+waits for its host's turn (`hosts`), the name is resolved (`lookup`) and every address vetted (`egress` again), a
+pooled libcurl handle takes the request to exactly one vetted address (`exchange`, `curl_loop`), and the end
+becomes an outcome (`verdicts`). If an address does not connect, the next one is tried within the same attempt,
+because nothing was sent yet; anything that happens after the request has left ends the attempt: a target never
+sees one token twice.
 
 Outcomes are collected and reported once per loop iteration. `start` never reports itself, so a caller may
 start more work from inside its report.
@@ -18,11 +19,12 @@ import msgspec
 import pycurl
 
 from tickwheel.adapters.curl.curl_loop import CurlLoop, EasyHandle
-from tickwheel.adapters.webhook.endpoint import Endpoint, EndpointRefused, parse_endpoint
+from tickwheel.adapters.webhook.egress import Gate, Gates
+from tickwheel.adapters.webhook.endpoint import Endpoint
 from tickwheel.adapters.webhook.exchange import Exchange
 from tickwheel.adapters.webhook.headers import HeaderRefused, header_lines
 from tickwheel.adapters.webhook.hosts import Host, Turnstile
-from tickwheel.adapters.webhook.lookup import DEADLINE_MS, Answer, Lookups, Resolve, system_resolve
+from tickwheel.adapters.webhook.lookup import DEADLINE_MS, Answer, Found, Lookups, Resolve, system_resolve
 from tickwheel.adapters.webhook.settings import WebhookSettings
 from tickwheel.adapters.webhook.verdicts import (
     kept_alive_broke,
@@ -36,7 +38,6 @@ from tickwheel.domain.outcome import Outcome, OutcomeClass
 from tickwheel.ports.clock import Clock
 from tickwheel.ports.executor import Report, Work
 
-ENDPOINT_CACHE_COUNT: Final = 4096
 FRESH_CACHE_COUNT: Final = 1024
 FRESH_MS: Final = 60_000
 """For how long a host that closed a kept-alive connection under a request gets a new connection each time."""
@@ -49,6 +50,7 @@ class _Attempt(msgspec.Struct, gc=False, eq=False):
     """One attempt in flight; `exchange` is set while libcurl has it, `answer` once its host is resolved."""
 
     work: Work
+    gate: Gate
     endpoint: Endpoint
     host: "Host[_Attempt] | None" = None
     admitted: bool = False
@@ -79,14 +81,12 @@ class WebhookExecutor:
             host_limit_count=self._settings.host_limit_count,
             total_limit_count=self._settings.connection_limit_count,
         )
-        self._lookups = Lookups(
-            self._loop, clock, self._settings.addresses, resolve, ttl_ms=self._settings.dns_ttl_ms
-        )
+        self._gates = Gates(self._settings)
+        self._lookups = Lookups(self._loop, clock, resolve, ttl_ms=self._settings.dns_ttl_ms)
         self._curl = CurlLoop(self._loop, self._on_done, connection_count=self._settings.connection_limit_count)
         self._attempts: dict[int, _Attempt] = {}
         self._exchanges: dict[EasyHandle, Exchange] = {}
         self._idle: list[Exchange] = []
-        self._endpoints: dict[str, Endpoint | Outcome] = {}
         self._fresh_until_ms: dict[str, int] = {}
         self._ended: list[tuple[int, Outcome]] = []
         self._flushing = False
@@ -100,11 +100,12 @@ class WebhookExecutor:
             if self._closing:
                 self._note(work.slot, _UNSTARTED)
                 continue
-            endpoint = self._endpoint(work.target.endpoint)
-            if isinstance(endpoint, Outcome):
-                self._note(work.slot, endpoint)
+            passed = self._pass_gate(work)
+            if isinstance(passed, Outcome):
+                self._note(work.slot, passed)
                 continue
-            attempt = _Attempt(work, endpoint)
+            gate, endpoint = passed
+            attempt = _Attempt(work, gate, endpoint)
             self._attempts[work.slot] = attempt
             attempt.host = self._turnstile.enter(endpoint.authority, work.lane, attempt)
         self._pump()
@@ -145,25 +146,12 @@ class WebhookExecutor:
                 wait.cancel()
             await asyncio.gather(*waits, return_exceptions=True)
 
-    def _endpoint(self, text: str) -> Endpoint | Outcome:
-        known = self._endpoints.get(text)
-        if known is None:
-            known = self._read_endpoint(text)
-            if len(self._endpoints) >= ENDPOINT_CACHE_COUNT:
-                self._endpoints.clear()
-            self._endpoints[text] = known
-        return known
-
-    def _read_endpoint(self, text: str) -> Endpoint | Outcome:
-        try:
-            endpoint = parse_endpoint(text)
-        except EndpointRefused as refusal:
-            return permanent(str(refusal))
-        if endpoint.address is not None:
-            reason = self._settings.addresses.refusal(endpoint.address)
-            if reason is not None:
-                return permanent(f"the endpoint's host is {reason}")
-        return endpoint
+    def _pass_gate(self, work: Work) -> tuple[Gate, Endpoint] | Outcome:
+        gate = self._gates.of(work.tenant_id)
+        endpoint = gate.endpoint(work.target.endpoint)
+        if isinstance(endpoint, str):
+            return permanent(endpoint)
+        return (gate, endpoint) if gate.problem is None else retryable(gate.problem)
 
     def _pump(self) -> None:
         if self._pumping:  # an attempt that failed at once made room: the loop below sees it
@@ -178,21 +166,25 @@ class WebhookExecutor:
             self._pumping = False
 
     def _resolve(self, attempt: _Attempt) -> None:
-        endpoint = attempt.endpoint
-        if endpoint.address is not None:
+        passed = self._pass_gate(attempt.work)  # once more: it may have waited for long
+        if isinstance(passed, Outcome):
+            self._end(attempt, passed)
+            return
+        attempt.gate, endpoint = passed
+        if endpoint.address is not None or attempt.gate.leaves_names_alone:
             self._resolved(attempt, Answer(addresses=(endpoint.host,)))
             return
-        answer = self._lookups.cached(endpoint.host)
-        if answer is not None:
-            self._resolved(attempt, answer)
+        found = self._lookups.cached(endpoint.host)
+        if found is not None:
+            self._resolved(attempt, attempt.gate.answer(endpoint, found))
             return
-        self._lookups.ask(endpoint.host, lambda found: self._on_answer(attempt, found))
+        self._lookups.ask(endpoint.host, lambda found: self._on_found(attempt, found))
         timeout_ms = attempt.work.target.timeout_ms
         if timeout_ms < DEADLINE_MS:
             self._loop.call_later(timeout_ms / 1000, self._on_lookup_overdue, attempt)
 
-    def _on_answer(self, attempt: _Attempt, answer: Answer) -> None:
-        self._resolved(attempt, answer)
+    def _on_found(self, attempt: _Attempt, found: Found) -> None:
+        self._resolved(attempt, attempt.gate.answer(attempt.endpoint, found))
         self._pump()
 
     def _on_lookup_overdue(self, attempt: _Attempt) -> None:
@@ -234,6 +226,7 @@ class WebhookExecutor:
             url=endpoint.url,
             address=attempt.address,
             port=endpoint.port,
+            proxy=attempt.gate.proxy,
             fresh=self._fresh_until_ms.get(endpoint.authority, 0) > self._clock.monotonic_ms(),
             method=work.target.method,
             payload=work.payload,

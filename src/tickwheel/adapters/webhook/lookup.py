@@ -1,22 +1,22 @@
-"""Host names to vetted addresses, without ever blocking the event loop.
+"""Host names to addresses, without ever blocking the event loop.
 
 `getaddrinfo` blocks for as long as a name server likes and cannot be cancelled, so it runs in a few daemon
 threads (a stuck one must not hold up the end of the process), and whoever waits stops waiting after a
 deadline. Answers live for some seconds: a receiver that is called a thousand times a second is looked up once,
-and a request uses exactly the answer that was vetted. One bad address among several refuses the host: a
-resolver under somebody else's control would otherwise choose per connection.
+and a request uses exactly the answer that was vetted (see `egress`). One bad address among several refuses the
+host: a resolver under somebody else's control would otherwise choose per connection.
 """
 
 import asyncio
 import socket
 import threading
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, field
 from ipaddress import ip_address
 from queue import SimpleQueue
 from typing import Final, TypeAlias
 
-from tickwheel.adapters.webhook.address import AddressPolicy
+from tickwheel.domain.egress import Address
 from tickwheel.ports.clock import Clock
 
 Resolve: TypeAlias = Callable[[str], Sequence[str]]
@@ -35,12 +35,11 @@ def system_resolve(host: str) -> Sequence[str]:
 
 @dataclass(slots=True)
 class Answer:
-    """What a look-up gave: addresses, or why there are none. `refused` means that trying again is useless."""
+    """Vetted addresses to call, or why there are none. `refused` means that trying again is useless."""
 
     addresses: tuple[str, ...] = ()
     problem: str | None = None
     refused: bool = False
-    expires_ms: int = 0  # on the monotonic clock
 
     def put_last(self, address: str) -> None:
         """`address` did not connect: whoever comes next tries the others first."""
@@ -48,7 +47,18 @@ class Answer:
             self.addresses = (*(known for known in self.addresses if known != address), address)
 
 
-OnAnswer: TypeAlias = Callable[[Answer], None]
+@dataclass(slots=True)
+class Found:
+    """What a look-up gave, not vetted; `answers` is where those who vet it keep what came of that."""
+
+    addresses: tuple[Address, ...] = ()
+    problem: str | None = None
+    refused: bool = False
+    expires_ms: int = 0  # on the monotonic clock
+    answers: dict[Hashable, Answer] = field(default_factory=dict)
+
+
+OnFound: TypeAlias = Callable[[Found], None]
 
 
 class Lookups:
@@ -58,36 +68,34 @@ class Lookups:
         self,
         loop: asyncio.AbstractEventLoop,
         clock: Clock,
-        policy: AddressPolicy,
         resolve: Resolve = system_resolve,
         *,
         ttl_ms: int,
     ) -> None:
         self._loop = loop
         self._clock = clock
-        self._policy = policy
         self._resolve = resolve
         self._ttl_ms = ttl_ms
-        self._answers: dict[str, Answer] = {}
-        self._waiting: dict[str, list[OnAnswer]] = {}
+        self._answers: dict[str, Found] = {}
+        self._waiting: dict[str, list[OnFound]] = {}
         self._deadlines: dict[str, asyncio.TimerHandle] = {}
         self._questions: SimpleQueue[str | None] = SimpleQueue()
         self._thread_count = 0
         self._busy_count = 0
         self._closed = False
 
-    def cached(self, host: str) -> Answer | None:
+    def cached(self, host: str) -> Found | None:
         """A fresh answer, or None: then ask."""
         answer = self._answers.get(host)
         return answer if answer is not None and answer.expires_ms > self._clock.monotonic_ms() else None
 
-    def ask(self, host: str, on_answer: OnAnswer) -> None:
-        """Look `host` up; `on_answer` is called on the loop's thread, later, within the deadline."""
+    def ask(self, host: str, on_found: OnFound) -> None:
+        """Look `host` up; `on_found` is called on the loop's thread, later, within the deadline."""
         waiting = self._waiting.get(host)
         if waiting is not None:
-            waiting.append(on_answer)
+            waiting.append(on_found)
             return
-        self._waiting[host] = [on_answer]
+        self._waiting[host] = [on_found]
         self._deadlines[host] = self._loop.call_later(DEADLINE_MS / 1000, self._give_up, host)
         self._busy_count += 1
         if self._busy_count > self._thread_count and self._thread_count < THREAD_COUNT:
@@ -118,33 +126,27 @@ class Lookups:
     def _landed(self, host: str, found: Sequence[str]) -> None:
         self._busy_count -= 1
         if not self._closed:
-            self._settle(host, self._judge(host, found))
+            self._settle(host, _read(host, found))
 
     def _give_up(self, host: str) -> None:
-        self._settle(host, Answer(problem=f"the name {host} did not resolve within {DEADLINE_MS} ms"))
+        self._settle(host, Found(problem=f"the name {host} did not resolve within {DEADLINE_MS} ms"))
 
-    def _settle(self, host: str, answer: Answer) -> None:
-        answer.expires_ms = self._clock.monotonic_ms() + self._ttl_ms
+    def _settle(self, host: str, found: Found) -> None:
+        found.expires_ms = self._clock.monotonic_ms() + self._ttl_ms
         if len(self._answers) >= CACHE_COUNT:
             self._answers.clear()  # simpler than ageing, and a few thousand look-ups are soon made again
-        self._answers[host] = answer
+        self._answers[host] = found
         deadline = self._deadlines.pop(host, None)
         if deadline is not None:
             deadline.cancel()
-        for on_answer in self._waiting.pop(host, ()):
-            on_answer(answer)
+        for on_found in self._waiting.pop(host, ()):
+            on_found(found)
 
-    def _judge(self, host: str, found: Sequence[str]) -> Answer:
-        if not found:
-            return Answer(problem=f"the name {host} could not be resolved")
-        addresses = []
-        for text in found:
-            try:
-                address = ip_address(text)
-            except ValueError:
-                return Answer(problem=f"the name {host} resolved to something that is no address", refused=True)
-            refusal = self._policy.refusal(address)
-            if refusal is not None:
-                return Answer(problem=f"the name {host} resolves to {refusal}", refused=True)
-            addresses.append(str(address))
-        return Answer(addresses=tuple(addresses))
+
+def _read(host: str, texts: Sequence[str]) -> Found:
+    if not texts:
+        return Found(problem=f"the name {host} could not be resolved")
+    try:
+        return Found(addresses=tuple(map(ip_address, texts)))
+    except ValueError:
+        return Found(problem=f"the name {host} resolved to something that is no address", refused=True)

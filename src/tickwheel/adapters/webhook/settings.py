@@ -1,12 +1,15 @@
 """What an operator may set about webhooks."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import version
-from typing import Final
+from typing import Final, TypeAlias
 
 from tickwheel.adapters.curl.certificates import find_ca_file
 from tickwheel.adapters.webhook.address import AddressPolicy
+from tickwheel.domain.egress import EgressPolicy
+from tickwheel.domain.egress_proxy import EgressProxy
+from tickwheel.domain.webhook_ports import ORDINARY_PORTS, Ports
 
 HOST_LIMIT_COUNT: Final = 64
 CONNECTION_LIMIT_COUNT: Final = 512
@@ -17,11 +20,18 @@ IDLE_CONNECTION_S: Final = 4
 """Shorter than the idle timeout of common servers (5 s): a request that meets a closing connection is lost."""
 
 
+PolicyOf: TypeAlias = Callable[[str], EgressPolicy | None]
+"""The egress policy of a tenant as it is now; None: it has none of its own. Asked for each attempt."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WebhookSettings:
     """Limits and trust. `signing_keys` are raw keys (see `signature.parse_secret`); empty = unsigned."""
 
     addresses: AddressPolicy = field(default_factory=AddressPolicy)
+    ports: Ports = ORDINARY_PORTS
+    proxies: Mapping[str, EgressProxy] = field(default_factory=dict)  # by name; "" = of all who name none
+    policy_of: PolicyOf = field(default=lambda tenant_id: None, repr=False)
     signing_keys: Sequence[bytes] = field(default=(), repr=False)
     host_limit_count: int = HOST_LIMIT_COUNT  # requests at a time to one host and port
     connection_limit_count: int = CONNECTION_LIMIT_COUNT  # requests at a time in all

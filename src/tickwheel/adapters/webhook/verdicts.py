@@ -29,6 +29,15 @@ _TEXTS: Final = {
     pycurl.E_FTP_WEIRD_SERVER_REPLY: "the answer is not HTTP",
     pycurl.E_UNSUPPORTED_PROTOCOL: "the answer is not HTTP",
 }
+_TUNNEL_REFUSED: Final = 300
+_E_PROXY: Final = 97
+"""CURLE_PROXY, for which pycurl has no name: a SOCKS proxy made no connection."""
+_PROXY_TEXTS: Final = {
+    pycurl.E_COULDNT_RESOLVE_PROXY: "its name could not be resolved",
+    _E_PROXY: "it made no connection",
+    pycurl.E_GOT_NOTHING: "it closed the connection",
+    pycurl.E_RECV_ERROR: "it closed the connection",
+}
 _CONNECT_TEXTS: Final = {
     errno.ECONNREFUSED: "the connection was refused",
     errno.EHOSTUNREACH: "there is no route to the host",
@@ -42,6 +51,9 @@ _CONNECT_TEXTS: Final = {
 
 def never_connected(exchange: Exchange, code: int) -> bool:
     """Whether nothing of the request can have reached anybody, so that another address may be tried."""
+    if exchange.proxied and exchange.request_count == 0:
+        # Whether the proxy can't be reached is the same for all addresses.
+        return code == _E_PROXY or exchange.proxy_status >= _TUNNEL_REFUSED
     return exchange.request_count == 0 and code in {pycurl.E_COULDNT_CONNECT, pycurl.E_OPERATION_TIMEDOUT}
 
 
@@ -57,11 +69,22 @@ def outcome_of(exchange: Exchange, code: int, timeout_ms: int, now_ms: int) -> O
         return _answered(exchange, now_ms)
     if exchange.misled:
         return permanent("the connection did not lead to the vetted address")
+    if exchange.proxied and exchange.request_count == 0:
+        return _no_tunnel(exchange, code)
     if code == pycurl.E_OPERATION_TIMEDOUT:
         if exchange.request_count == 0:
             return timed_out(f"no connection within {exchange.connect_timeout_ms} ms")
         return timed_out(f"no complete answer within {timeout_ms} ms", exchange.status)
     return retryable(_broken_text(exchange, code), exchange.status)
+
+
+def _no_tunnel(exchange: Exchange, code: int) -> Outcome:
+    if code == pycurl.E_OPERATION_TIMEDOUT:
+        return timed_out(f"no connection through the egress proxy within {exchange.connect_timeout_ms} ms")
+    if exchange.proxy_status >= _TUNNEL_REFUSED:
+        return retryable(f"the egress proxy answered {exchange.proxy_status} and made no connection")
+    text = _PROXY_TEXTS.get(code) or _broken_text(exchange, code)
+    return retryable(f"through the egress proxy: {text}")
 
 
 def _answered(exchange: Exchange, now_ms: int) -> Outcome:

@@ -32,6 +32,9 @@ _METAVARS: Final = {
     "data": "DIR",
     "app": "MODULE[:OBJECT]",
     "allow_private": "CIDR",
+    "nat64_prefix": "CIDR",
+    "webhook_ports": "PORTS",
+    "egress_proxy": "[NAME=]URL",
     "log_format": "text|json",
     "log_level": "LEVEL",
 }
