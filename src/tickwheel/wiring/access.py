@@ -1,0 +1,73 @@
+"""Who may do what on this node: API keys, tokens of the settings and of an issuer, from the settings."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from tickwheel.adapters.system import SystemRandomness
+from tickwheel.config import Settings
+from tickwheel.domain.access import Role
+from tickwheel.domain.errors import StoreUnavailable
+from tickwheel.ports.clock import Clock
+from tickwheel.ports.events import EventSink
+from tickwheel.ports.registry import Registry
+from tickwheel.ports.tokens import TokenVerifier
+from tickwheel.services.api_keys import ApiKeys
+from tickwheel.services.authentication import Authentication
+from tickwheel.services.supervision import supervise
+
+
+class Access:
+    """`open` it before the API is served; `start` keeps keys fresh until `stop`."""
+
+    def __init__(self, settings: Settings, registry: Registry, clock: Clock, events: EventSink) -> None:
+        self._clock, self._events = clock, events
+        self.api_keys = ApiKeys(registry, clock, SystemRandomness())
+        verifier = _verifier(settings, clock) if settings.accepts_jwt else None
+        self.authentication = Authentication(clock, tokens=settings.token, keys=self.api_keys, verifier=verifier)
+        self._loops: list[asyncio.Task[None]] = []
+
+    async def open(self, *, ask_for_tokens: bool) -> None:
+        """Read the keys. From now on a token is asked for if any is set up, unless `ask_for_tokens` is false."""
+        await self.api_keys.refresh()
+        self.authentication.required = ask_for_tokens and self.authentication.is_set_up
+
+    def start(self) -> None:
+        """Begin to keep keys fresh, on the running event loop."""
+        loops: dict[str, Callable[[], Awaitable[None]]] = {
+            "api keys": self.api_keys.run,
+            "api key uses": self.api_keys.run_uses,
+        }
+        for name, loop in loops.items():
+            running = supervise(name, loop, self._clock, self._events)
+            self._loops.append(asyncio.create_task(running, name=f"tickwheel-{name}"))
+
+    async def stop(self) -> None:
+        """Stop, and write down what was used last. Again: nothing."""
+        loops, self._loops = self._loops, []
+        for loop in loops:
+            loop.cancel()
+        await asyncio.gather(*loops, return_exceptions=True)
+        if loops:
+            try:
+                await self.api_keys.flush_uses()
+            except StoreUnavailable:
+                return
+
+
+def _verifier(settings: Settings, clock: Clock) -> TokenVerifier:
+    from tickwheel.adapters.jwt.settings import JwtSettings
+    from tickwheel.adapters.jwt.verifier import JwtVerifier
+
+    return JwtVerifier(
+        JwtSettings(
+            audience=settings.jwt_audience,
+            issuer=settings.jwt_issuer,
+            key_set=settings.jwt_keys,
+            secret=settings.jwt_secret,
+            leeway_s=settings.jwt_leeway_seconds,
+            tenant_claim=settings.jwt_tenant_claim,
+            role_claim=settings.jwt_role_claim,
+            default_role=Role(settings.jwt_default_role) if settings.jwt_default_role else None,
+        ),
+        clock,
+    )
