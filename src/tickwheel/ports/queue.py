@@ -12,10 +12,16 @@ hint waits for those workers only that can do the work.
 Example: a worker takes a pack and hangs. After the queue's `visible_again_ms` the pack is delivered to another
 worker under a new receipt; the first one's receipt is void, so when it wakes up it can't take the pack away.
 
+A tenant may have workers of its own. Hints for these travel apart, by a route of the tenant (`tenant_route`); the
+workers of all tenants never look there, and those of a tenant nowhere else.
+
 Every verb raises `ConnectionError` when the queue can't be reached; what was asked for may have happened or not.
 """
 
+from base64 import b32encode
 from collections.abc import Sequence
+from functools import lru_cache
+from hashlib import blake2b
 from typing import Final, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
@@ -52,7 +58,7 @@ class Topic(NamedTuple):
     """What hints are sorted by: nobody who takes gets a hint for work that it can't do."""
 
     lane: Lane
-    route: str  # `WEBHOOKS`, or what `handler_route` gives
+    route: str  # `WEBHOOKS`, or what `handler_route` gives; or either of them as `tenant_route` makes it
 
 
 WEBHOOKS: Final = "webhooks"
@@ -61,6 +67,34 @@ WEBHOOKS: Final = "webhooks"
 def handler_route(name: str) -> str:
     """The route of the runs of one handler; its name is any text of at most 200 characters."""
     return f"handler:{name}"
+
+
+_OWN: Final = "tenant:"
+_DIGEST_BYTES: Final = 15
+TAG_CHARS: Final = 24
+_OWN_CHARS: Final = len(_OWN) + TAG_CHARS + 1
+
+
+@lru_cache(maxsize=16_384)
+def tenant_tag(tenant_id: str) -> str:
+    """24 letters and digits that stand for a tenant, whose id is any text; no other tenant has them."""
+    digest = blake2b(tenant_id.encode(errors="surrogatepass"), digest_size=_DIGEST_BYTES).digest()
+    return b32encode(digest).decode().lower()
+
+
+def tenant_route(tenant_id: str | None, route: str) -> str:
+    """That route to the tenant's own workers; to those of all tenants for None."""
+    return route if tenant_id is None else f"{_OWN}{tenant_tag(tenant_id)}:{route}"
+
+
+def is_own(route: str) -> bool:
+    """Whether it leads to the own workers of a tenant."""
+    return route.startswith(_OWN)
+
+
+def shared_route(route: str) -> str:
+    """The same to the workers of all tenants."""
+    return route[_OWN_CHARS:] if route.startswith(_OWN) else route
 
 
 def route_of(target: Target) -> str:

@@ -9,6 +9,9 @@ session (`SESSION_MS`). Or its process is *proved* to be gone by a connection th
 which is much quicker. Whoever was declared dead may still be executing: its results are refused by their tokens
 once the runs have started elsewhere, and its next renewal tells it to begin anew under another incarnation.
 
+A worker may belong to a tenant: then it gets runs of that tenant, and nothing else. One that belongs to none is
+trusted by the operator and serves all tenants.
+
 Every verb raises `StoreUnavailable` (nothing was written) or `OutcomeUnknown` (it may have been; all repeat well).
 """
 
@@ -37,6 +40,7 @@ class WorkerNote(msgspec.Struct, frozen=True):
     address: str = ""  # of its peer port, as `Peers.watch` wants it; empty: it has none
     draining: bool = False
     stalled: bool = False  # it is alive, but what it took does not begin
+    tenant_id: str | None = None  # whose runs it gets; None: those of all tenants
 
 
 class WorkerState(msgspec.Struct, frozen=True):

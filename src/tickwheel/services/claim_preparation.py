@@ -140,7 +140,7 @@ class ClaimPreparation:
         plan = await self._read(spilling, queued=True)
         goes = np.array([spec is not None for spec in plan.specs], dtype=np.bool_)
         goes[plan.failed + plan.unserved] = False
-        self._elsewhere.keep(spilling[goes], [plan.specs[i] for i in np.flatnonzero(goes).tolist()])
+        self._elsewhere.keep(spilling, plan, np.flatnonzero(goes).tolist())
         self._ready.push_back(spilling[~goes])
 
     async def _look_for_others(self) -> bool:
@@ -153,7 +153,7 @@ class ClaimPreparation:
         if not len(looked):
             return False
         plan = await self._read(looked, queued=False)
-        self._elsewhere.keep(looked[plan.elsewhere], [plan.specs[i] for i in plan.elsewhere])
+        self._elsewhere.keep(looked, plan, plan.elsewhere)
         stays = np.ones(len(looked), dtype=np.bool_)
         stays[plan.elsewhere] = False
         self._ready.push_sorted(looked[stays])
@@ -281,7 +281,7 @@ class ClaimPreparation:
         plan = self._planner.plan(batch.timers, works, self._clock.now_ms())
         self._parked.park(batch.timers[plan.failed])
         if plan.elsewhere:
-            self._elsewhere.keep(batch.timers[plan.elsewhere], [plan.specs[i] for i in plan.elsewhere])
+            self._elsewhere.keep(batch.timers, plan, plan.elsewhere)
         unserved = batch.admit(works, plan)
         if self._elsewhere.is_known:
             self._unserved.note(unserved)

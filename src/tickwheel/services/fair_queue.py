@@ -111,6 +111,16 @@ class FairQueue:
             self._waiting, self._now = None, 0.0
         return parts
 
+    def take_bucket(self, bucket: int) -> list[Chunk]:
+        """All rows of one bucket, at no cost to it."""
+        parts = [*self._sorted.pop(bucket, ()), *self._queues.pop(bucket, ())]
+        self.count -= sum(map(len, parts)) // ROW_BYTES
+        if self._waiting is not None:
+            self._waiting[bucket] = 0
+        if not self.count:
+            self._waiting, self._now = None, 0.0
+        return parts
+
     def push_sorted(self, bucket: int, chunk: Chunk) -> None:
         """Return rows that were looked at, behind those that were before."""
         self._count_in(bucket, len(chunk) // ROW_BYTES)

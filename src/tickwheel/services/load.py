@@ -4,6 +4,9 @@ Each owner counts what comes due in its shards for workers elsewhere (also where
 it) and what of it waits. In a cluster that travels with the beats, so any node that fires knows the sum. How long
 runs take and how many slots there are, the workers say themselves, with their sessions.
 
+All of it is about the workers that all tenants share. What a tenant's own workers do, and what waits for them, is
+that tenant's affair: it must call for no worker here, and their slots must do for none.
+
 Arrivals are counted where a timer is sorted, and a timer may be sorted again later: after a while without workers,
 say. Only one that has just come due is an arrival, the others wait already.
 """
@@ -132,7 +135,8 @@ class Demand:
 
     def need(self, drain_seconds: float, slots_per_worker: float | None = None) -> Need:
         """By lane and in all; `slots_per_worker` None: as many as live workers have on average."""
-        states, now_ms = self._states(), self._clock.now_ms()
+        states = [state for state in self._states() if state.note.tenant_id is None]
+        now_ms = self._clock.now_ms()
         slots = sum(state.note.slots for state in states)
         if slots_per_worker is None:
             slots_per_worker = slots / len(states) if slots else SLOTS_PER_WORKER_DEFAULT

@@ -49,7 +49,8 @@ class Plan(NamedTuple):
     specs: list[Spec | None]
     failed: list[int]  # their schedule could not be planned
     unserved: list[int]  # nothing runs their target
-    elsewhere: list[int]  # nothing in this process runs their target, but others do
+    elsewhere: list[int]  # others run them: nothing in this process does, or their tenant has own workers
+    works: Sequence[WorkDefinition | None]
 
     def skips(self, timers: Rows) -> list[int]:
         """Rows whose claim starts nothing. (A follow-up that is too late may have begun, and then goes on.)"""
@@ -60,7 +61,8 @@ class Plan(NamedTuple):
 class Planner:
     """Plans batches; pure but for its events.
 
-    `serves` says whether this process can run a target, `serves_elsewhere` whether workers in other processes can.
+    `serves` says whether this process can run a target, `serves_elsewhere` whether workers in other processes can
+    run it for a tenant, and `has_own` whether some of these are the tenant's own: they do it, and nobody else.
     """
 
     def __init__(
@@ -68,10 +70,11 @@ class Planner:
         events: EventSink,
         serves: Callable[[Target], bool],
         alive_since_ms: int,
-        serves_elsewhere: Callable[[Target], bool] = lambda target: False,
+        serves_elsewhere: Callable[[Target, str], bool] = lambda target, tenant_id: False,
+        has_own: Callable[[Target, str], bool] = lambda target, tenant_id: False,
     ) -> None:
         self._events, self._serves, self._alive_since_ms = events, serves, alive_since_ms
-        self._serves_elsewhere = serves_elsewhere
+        self._serves_elsewhere, self._has_own = serves_elsewhere, has_own
 
     def plan(
         self, timers: Rows, works: Sequence[WorkDefinition | None], now_ms: int, *, queued: bool = False
@@ -80,7 +83,7 @@ class Planner:
 
         `queued`: for workers in other processes.
         """
-        serves = self._serves_elsewhere if queued else self._serves
+        serves = self._serves_elsewhere if queued else self._serves_here
         claims = np.zeros(len(timers), dtype=CLAIM)
         for name in ("due_ms", "job_id", "scheduled_ms", "gen", "flags"):
             claims[name] = timers[name]
@@ -90,8 +93,8 @@ class Planner:
         failed: list[int] = []
         unserved: list[int] = []
         elsewhere: list[int] = []
-        known: Spec | None = None  # of the row before: most rows of a batch have a spec in common
-        served = True
+        known: Spec | None = None  # of the row before: most rows of a batch have spec and tenant in common
+        tenant_id, served = "", True
         gens, scheduled = timers["gen"].tolist(), timers["scheduled_ms"].tolist()
         for number, work in enumerate(works):
             specs.append(None)
@@ -100,11 +103,12 @@ class Planner:
                 continue
             try:
                 spec = specs[number] = read_spec(work.spec)
-                if spec is not known:
-                    known, served = spec, serves(spec.target)
+                if spec is not known or work.tenant_id != tenant_id:
+                    known, tenant_id = spec, work.tenant_id
+                    served = serves(spec.target, tenant_id)
                 allowed[number] = spec.retry.max_retries + 1
                 if not served:
-                    others = not queued and self._serves_elsewhere(spec.target)
+                    others = not queued and self._serves_elsewhere(spec.target, tenant_id)
                     (elsewhere if others else unserved).append(number)
                     continue
                 if spec.concurrency:
@@ -123,7 +127,10 @@ class Planner:
         claims["max_attempts"] = allowed
         note_unchanged(claims, works)
         self._tell_unserved(unserved, specs)
-        return Plan(claims, specs, failed, unserved, elsewhere)
+        return Plan(claims, specs, failed, unserved, elsewhere, works)
+
+    def _serves_here(self, target: Target, tenant_id: str) -> bool:
+        return self._serves(target) and not self._has_own(target, tenant_id)
 
     def _tell_failing(self, job_id: bytes, error: Exception) -> None:
         self._events.emit(ScheduleFailing(job_id=job_id, error=f"{type(error).__name__}: {error}"))

@@ -96,6 +96,11 @@ class ReadyRing:
         chunks = self._rings[kind * LANE_COUNT + lane].take(limit, slots)
         return rows_of(chunks) if chunks else empty(TIMER)
 
+    def take_bucket(self, bucket: int) -> Rows:
+        """All timers of one bucket, whatever their kind and lane."""
+        chunks = [chunk for ring in self._rings for chunk in ring.take_bucket(bucket)]
+        return rows_of(chunks) if chunks else empty(TIMER)
+
     def take_unsorted(self, kind: int, lane: int, limit: int) -> Rows:
         """Up to `limit` timers to look at, of those that nobody has looked at yet."""
         chunks = self._rings[kind * LANE_COUNT + lane].take_unsorted(limit)

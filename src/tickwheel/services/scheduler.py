@@ -204,7 +204,7 @@ class Scheduler:
                 unserved=self._unserved,
                 gate=self.gate,
                 pools=self.pools,
-                planner=Planner(events, serves, clock.now_ms(), self.elsewhere.serves),
+                planner=Planner(events, serves, clock.now_ms(), self.elsewhere.serves, self.elsewhere.has_own),
                 elsewhere=self.elsewhere,
                 limits=self.limits,
                 clock=clock,

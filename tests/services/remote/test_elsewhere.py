@@ -109,8 +109,8 @@ async def test_backlog_waits_unclaimed_until_workers_have_room() -> None:
     await world.clock.advance(500)
     keys = [(new.job.job_id, new.timer.scheduled_ms) for new in jobs if new.timer is not None]
     assert sum(run is not None for run in await world.store.find_runs(keys)) == 4
-    assert scheduler.elsewhere.waits_for(jobs[0].job.spec.target) == "full"
-    assert scheduler.elsewhere.waits_for(Target(type=TargetType.HANDLER, name="nobody")) == "worker"
+    assert scheduler.elsewhere.waits_for(jobs[0].job.spec.target, "default") == "full"
+    assert scheduler.elsewhere.waits_for(Target(type=TargetType.HANDLER, name="nobody"), "default") == "worker"
     done = 0
     for _ in range(200):
         for begun in await remote.take(4):

@@ -5,6 +5,8 @@ so that priority and fairness are decided here, with everything in view, and not
 ago (I12). A topic has room while the queue holds fewer hints of it than its workers have slots; the lanes of a
 route that have backlog share its slots.
 
+Runs for a tenant's own workers wait by themselves, so they hold up nobody else's, and take up no room of theirs.
+
 What the queue holds is asked now and then, and counted up by what is published in between. When it can't be
 reached, there is no room: nothing is claimed, nothing is lost, everything waits.
 """
@@ -18,8 +20,9 @@ from tickwheel.domain.columns import TIMER, Rows, empty
 from tickwheel.domain.job import Lane
 from tickwheel.domain.lanes import LANE_COUNT
 from tickwheel.domain.rate import Gcra
+from tickwheel.domain.tenants import tenant_bucket
 from tickwheel.ports.clock import Clock
-from tickwheel.ports.queue import WEBHOOKS, Queue, Topic
+from tickwheel.ports.queue import WEBHOOKS, Queue, Topic, is_own, shared_route
 from tickwheel.services.alarm import Alarm
 from tickwheel.services.ready import KIND_HANDLER, KIND_WEBHOOK, ReadyRing
 from tickwheel.services.remote.routes import Routes
@@ -71,20 +74,27 @@ class Backlog:
         ring = self._rings.get(route)
         return ring is not None and len(ring) > 0
 
+    def filled(self) -> list[str]:
+        """The routes of which something waits."""
+        return [route for route, ring in self._rings.items() if len(ring)]
+
     def counts(self) -> Sequence[int]:
-        """Timers that wait, by lane."""
+        """Timers that wait for the workers of all tenants, by lane."""
         return [
-            sum(ring.count(_kind(route), lane) for route, ring in self._rings.items())
+            sum(ring.count(_kind(route), lane) for route, ring in self._shared_rings())
             for lane in range(LANE_COUNT)
         ]
 
     def oldest_due_ms(self) -> Sequence[int | None]:
-        """The earliest due time that waits, by lane, roughly."""
-        by_ring = [ring.oldest_due_ms(_kind(route), rough=True) for route, ring in self._rings.items()]
+        """The earliest due time of these, by lane, roughly."""
+        by_ring = [ring.oldest_due_ms(_kind(route), rough=True) for route, ring in self._shared_rings()]
         return [
             min((due_ms for ring in by_ring if (due_ms := ring[lane]) is not None), default=None)
             for lane in range(LANE_COUNT)
         ]
+
+    def _shared_rings(self) -> Sequence[tuple[str, ReadyRing]]:
+        return [(route, ring) for route, ring in self._rings.items() if not is_own(route)]
 
     def push(self, route: str, timers: Rows) -> None:
         """Let these wait for room in the queue."""
@@ -101,13 +111,20 @@ class Backlog:
     def drop(self, route: str) -> Rows:
         """Nobody serves this route any more; gives what waited."""
         ring = self._rings.pop(route, None)
+        for lane in Lane:
+            self._depths.pop(Topic(lane, route), None)
         return empty(TIMER) if ring is None else ring.rows()
+
+    def drop_tenant(self, route: str, tenant_id: str) -> Rows:
+        """The tenant has workers of its own now; gives what waited here of it, and maybe of some other."""
+        ring = self._rings.get(route)
+        return empty(TIMER) if ring is None else ring.take_bucket(tenant_bucket(tenant_id))
 
     def take(self, limit: int) -> list[tuple[Topic, Rows]]:
         """Timers for which the queue has room, highest lane first; they are being claimed until `settle`."""
         if not self._reachable or not self._rings:
             return []
-        taken, routes = list[tuple[Topic, Rows]](), [route for route, ring in self._rings.items() if len(ring)]
+        taken, routes = list[tuple[Topic, Rows]](), self.filled()
         self._turn += 1
         begin = self._turn % max(1, len(routes))
         for lane in Lane:
@@ -118,10 +135,13 @@ class Backlog:
                 if len(timers):
                     taken.append((topic, timers))
                     self._claiming[topic] = self._claiming.get(topic, 0) + len(timers)
-                    rate = self._rate_of(route)
+                    rate = self._rate_of(shared_route(route))
                     if rate is not None:
                         rate.take(len(timers), self._clock.monotonic_ms())
                     limit -= len(timers)
+        for route in routes:
+            if is_own(route) and not len(self._rings[route]):  # there may be very many
+                del self._rings[route]
         return taken
 
     def room(self, topic: Topic) -> int:
@@ -134,7 +154,7 @@ class Backlog:
         share = max(1, slots // max(1, lanes))
         ahead = self._depths.get(topic, 0) + self._claiming.get(topic, 0) + self._unsent(topic)
         room = max(0, share - ahead)
-        rate = self._rate_of(topic.route) if room else None
+        rate = self._rate_of(shared_route(topic.route)) if room else None
         return room if rate is None else min(room, rate.available(self._clock.monotonic_ms()))
 
     def spare(self, topic: Topic) -> int:
@@ -178,4 +198,4 @@ class Backlog:
 
 
 def _kind(route: str) -> int:
-    return KIND_WEBHOOK if route == WEBHOOKS else KIND_HANDLER
+    return KIND_WEBHOOK if shared_route(route) == WEBHOOKS else KIND_HANDLER

@@ -6,6 +6,9 @@
            HeldRuns, Sessions
 
 Any node can serve any worker, and each call of a worker another one: what is kept here only makes things quicker.
+
+A caller may be bound to a tenant (`tenant_id`). Workers and runs of others do not exist for it: their ids are
+answered as unknown ones are, and nothing is done to them.
 """
 
 import asyncio
@@ -23,12 +26,14 @@ from tickwheel.services.remote.ends import Ends
 from tickwheel.services.remote.held import HeldRuns, RunKey
 from tickwheel.services.remote.polling import Poll, Polled, Polling
 from tickwheel.services.remote.reports import Beaten, Refusal, Reports, RunBeat, RunEnd
-from tickwheel.services.remote.sessions import Sessions
+from tickwheel.services.remote.sessions import PREFIX, Sessions, is_session_of
 from tickwheel.services.remote.taking import Taking
 from tickwheel.services.supervision import supervise
 
 TIDY_MS: Final = 10_000
 FLUSH_MS: Final = 2_000
+_STRANGER: Final = ""
+"""The worker that nobody is."""
 
 
 class WorkerDesk:
@@ -95,28 +100,40 @@ class WorkerDesk:
         self._loops.clear()
 
     async def poll(self, ask: Poll, gone: asyncio.Event) -> Polled:
-        """See `Polling.poll`."""
+        """See `Polling.poll`. The note says which tenant the caller is bound to."""
         return await self._polling.poll(ask, gone)
 
-    async def beat(self, worker: str, beats: Sequence[RunBeat]) -> tuple[bool, Sequence[Beaten]]:
+    async def beat(
+        self, worker: str, beats: Sequence[RunBeat], tenant_id: str | None = None
+    ) -> tuple[bool, Sequence[Beaten]]:
         """Whether the worker's session goes on, and what became of each lease. Raises `StoreUnavailable`."""
+        worker = worker if is_session_of(worker, tenant_id) else _STRANGER
         lives = await self._sessions.seen(worker)
-        return lives, await self._reports.beat(worker, beats) if beats else ()
+        return lives, await self._reports.beat(worker, beats, tenant_id) if beats else ()
 
-    async def end(self, worker: str, ends: Sequence[RunEnd]) -> Sequence[Refusal | None]:
+    async def end(
+        self, worker: str, ends: Sequence[RunEnd], tenant_id: str | None = None
+    ) -> Sequence[Refusal | None]:
         """Commit these ends; per end why it was refused. Raises `StoreUnavailable`."""
+        worker = worker if is_session_of(worker, tenant_id) else _STRANGER
         await self._sessions.seen(worker)
-        return await self._reports.end(worker, ends)
+        return await self._reports.end(worker, ends, tenant_id)
 
-    async def leave(self, worker: str, holding: Sequence[RunKey]) -> bool:
-        """The worker goes. What it was given and does not hold goes back first; what it holds is lost."""
+    async def leave(self, worker: str, holding: Sequence[RunKey], tenant_id: str | None = None) -> bool:
+        """The worker goes. What it was given and does not hold goes back first; what it holds is lost.
+
+        Whether it is gone, which a worker that never was is too.
+        """
+        if not is_session_of(worker, tenant_id):
+            return worker.startswith(PREFIX)
         self._reports.hand_back(self._held.undelivered(worker, set(holding)), "handed back: the worker left")
         await self._ends.flushed()
         return await self._sessions.leave(worker)
 
-    async def workers(self) -> Sequence[WorkerState]:
-        """The live workers of the store, whatever their transport. Raises `StoreUnavailable`."""
-        return await self._sessions.list()
+    async def workers(self, tenant_id: str | None = None) -> Sequence[WorkerState]:
+        """The live workers of the store, or a tenant's own, of any transport. Raises `StoreUnavailable`."""
+        states = await self._sessions.list()
+        return states if tenant_id is None else [one for one in states if one.note.tenant_id == tenant_id]
 
     async def _tidy(self) -> None:
         while True:

@@ -2,6 +2,8 @@
 
     ready ring -> (nothing here runs it, or all slots are taken) -> Backlog -> claim -> Outbox -> queue -> worker
 
+Runs of a tenant that has workers of its own go to these, also where this process could run them (`Routes.pick`).
+
 Without a queue, and without workers, all of this is empty and costs nothing.
 """
 
@@ -11,17 +13,18 @@ from functools import partial
 import numpy as np
 
 from tickwheel.domain.columns import Bools, Ints, Rows
-from tickwheel.domain.job import Lane, Spec, Target
+from tickwheel.domain.job import DEFAULT_TENANT, Lane, Spec, Target
 from tickwheel.domain.rate import Gcra
 from tickwheel.domain.scaling import LaneLoad
 from tickwheel.ports.clock import Clock
 from tickwheel.ports.events import EventSink
 from tickwheel.ports.peers import Peers
-from tickwheel.ports.queue import WEBHOOKS, Queue, Topic, route_of
-from tickwheel.ports.store import Store
+from tickwheel.ports.queue import WEBHOOKS, Queue, Topic, is_own, route_of, shared_route
+from tickwheel.ports.store import Store, WorkDefinition
 from tickwheel.services.completion import Completions
 from tickwheel.services.load import Arrivals, lane_loads
 from tickwheel.services.ownership.unresolved import Unserved
+from tickwheel.services.plans import Plan
 from tickwheel.services.ready import KIND_WEBHOOK, ReadyRing
 from tickwheel.services.remote.backlog import Backlog
 from tickwheel.services.remote.outbox import Outbox
@@ -55,8 +58,15 @@ class Elsewhere:
         self._has_queue, self._ready = queue is not None, ready
         self._local, self._on_room, self._on_fresh = frozenset(local_routes), on_room, on_fresh
         self.on_dead = on_dead
-        self.routes = Routes(clock)
-        self.outbox = Outbox(queue=queue, store=store, routes=self.routes, completions=completions, clock=clock)
+        self.routes, self._own = Routes(clock), frozenset[str]()
+        self.outbox = Outbox(
+            queue=queue,
+            store=store,
+            routes=self.routes,
+            local_routes=self._local,
+            completions=completions,
+            clock=clock,
+        )
         self.backlog = Backlog(
             queue=queue, routes=self.routes, clock=clock, rate_of=rate_of, unsent=self.outbox.unsent
         )
@@ -100,31 +110,42 @@ class Elsewhere:
         return bool(self.routes)
 
     def load(self) -> Sequence[LaneLoad]:
-        """What there is to do for workers, by lane."""
+        """What there is to do for the workers of all tenants, by lane."""
         return lane_loads(self.backlog, self._unserved, self.arrivals)
 
-    def serves(self, target: Target) -> bool:
-        """Whether workers elsewhere run it, or did until a moment ago."""
-        return bool(self.routes) and self.routes.known(route_of(target))
+    def serves(self, target: Target, tenant_id: str) -> bool:
+        """Whether workers elsewhere run it for that tenant, or did until a moment ago."""
+        return bool(self.routes) and self.routes.known(self.routes.pick(route_of(target), tenant_id))
 
-    def waits_for(self, target: Target) -> str | None:
+    def has_own(self, target: Target, tenant_id: str) -> bool:
+        """Whether workers of the tenant's own run it."""
+        return bool(self.routes) and self.routes.has_own(route_of(target), tenant_id)
+
+    def waits_for(self, target: Target, tenant_id: str = DEFAULT_TENANT) -> str | None:
         """Why due runs of this target wait for workers elsewhere, in one word; None when they don't."""
-        route = route_of(target)
-        if route in self._local:
+        route = self.routes.pick(route_of(target), tenant_id)
+        if route in self._local or (not self.routes.slots(route) and shared_route(route) in self._local):
             return None
         if not self.routes.slots(route):
             return "worker"
         return "full" if self.backlog.waits(route) else None
 
-    def keep(self, timers: Rows, specs: Sequence[Spec | None]) -> None:
-        """Let these wait for room in the queue; each has a spec that `serves` was true of."""
+    def keep(self, timers: Rows, plan: Plan, numbers: Sequence[int]) -> None:
+        """Let rows of these numbers wait for room in the queue; each has a spec that `serves` was true of."""
         by_route: dict[str, list[int]] = {}
-        for number, spec in enumerate(specs):
-            if spec is not None:
-                by_route.setdefault(route_of(spec.target), []).append(number)
-        for route, numbers in by_route.items():
-            self.backlog.push(route, timers[numbers])
-            self.arrivals.note(timers[numbers])
+        for number in numbers:
+            route = self._route_of(plan.specs[number], plan.works[number])
+            if route is not None:
+                by_route.setdefault(route, []).append(number)
+        for route, rows in by_route.items():
+            self.backlog.push(route, timers[rows])
+            if not is_own(route):
+                self.arrivals.note(timers[rows])
+
+    def _route_of(self, spec: Spec | None, work: WorkDefinition | None) -> str | None:
+        if spec is None or work is None:
+            return None
+        return self.routes.pick(route_of(spec.target), work.tenant_id)
 
     def spill_room(self, kind: int, lane: int) -> int:
         """How many runs that could start here, had they slots, workers elsewhere could take over.
@@ -141,8 +162,9 @@ class Elsewhere:
 
     def has_room_for_others(self, kind: int, lane: int) -> bool:
         """Whether workers elsewhere could begin runs that nobody here does."""
-        return kind != KIND_WEBHOOK and any(
-            self.backlog.spare(Topic(Lane(lane), route))
+        webhooks = kind == KIND_WEBHOOK
+        return any(
+            (shared_route(route) == WEBHOOKS) is webhooks and self.backlog.spare(Topic(Lane(lane), route))
             for route in self.routes.served()
             if route != WEBHOOKS and route not in self._local
         )
@@ -160,11 +182,11 @@ class Elsewhere:
             self.outbox.publish(topics, batch.timers[numbers], fences[numbers])
 
     def misrouted(self, batch: QueuedBatch) -> Bools:
-        """Rows whose job was edited since they were sorted: they are for others now."""
+        """Rows that are for others since they were sorted: jobs were edited, or workers came or went."""
         return np.array(
             [
-                spec is not None and route_of(spec.target) != topic.route
-                for spec, topic in zip(batch.specs, batch.topics, strict=True)
+                spec is not None and self._route_of(spec, work) != topic.route
+                for spec, work, topic in zip(batch.specs, batch.works, batch.topics, strict=True)
             ],
             dtype=np.bool_,
         )
@@ -172,12 +194,30 @@ class Elsewhere:
     def _on_routes(self, fresh: Sequence[str], gone: Sequence[str]) -> None:
         for route in gone:
             self._ready.push(self.backlog.drop(route))
-        here = [route for route in self._local if not self.routes.slots(route) and self.backlog.waits(route)]
-        for route in here:  # nobody is left there: what waits is done here
+        left = [route for route in self.backlog.filled() if self._is_left(route)]
+        for route in left:
             self._ready.push_back(self.backlog.drop(route))
+        came = self._let_own_have_theirs()
+        if fresh or came:
+            self._ready.unsort()
         if fresh:
             self._unserved.count_anew()
-            self._ready.unsort()
             self._on_fresh()
-        if fresh or gone or here:
+        if fresh or gone or left or came:
             self._on_room()
+
+    def _is_left(self, route: str) -> bool:
+        """Whether nobody is there any more, while this process would do it, or the workers of all tenants."""
+        if self.routes.slots(route):
+            return False
+        shared = shared_route(route)
+        return shared in self._local or (shared != route and self.routes.slots(shared) > 0)
+
+    def _let_own_have_theirs(self) -> bool:
+        """Where a tenant's own workers have come, what waits of it for others is sorted anew; whether any have."""
+        own = self.routes.own()
+        came = own.keys() - self._own
+        for route in came:
+            self._ready.push_back(self.backlog.drop_tenant(shared_route(route), own[route]))
+        self._own = frozenset(own)
+        return bool(came)

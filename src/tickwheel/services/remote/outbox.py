@@ -9,12 +9,16 @@ in `leases` leads to the run, whoever dies, so nothing more has to be remembered
 Publishing never holds up claims: a queue that hangs, or is away, gets its hints later. What it has not taken in
 yet takes up room of its topic, else for a queue that tells its depth and takes nothing in all would be claimed.
 
-An owner that takes a shard over meets what was queued by the claims of the timers, and adopts it. Where no worker
-is left that could begin it, it is handed back, without using an attempt up, and waits unclaimed like all the rest.
+Workers come and go meanwhile. What should have begun by now and is for others, because a tenant's own workers have
+left or come, is published for these. Where no worker is left that could begin it, or this process could do it and
+no worker takes work, it is handed back, without using an attempt up, and waits unclaimed like all the rest.
+
+An owner that takes a shard over meets what was queued by the claims of the timers, and adopts it.
 """
 
+import asyncio
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from typing import Final
 
@@ -23,12 +27,12 @@ import numpy as np
 from tickwheel.domain.columns import COMPLETION, FLAG_LANE_MASK, TIMER, Bools, CompletionCause, Ints, Rows, empty
 from tickwheel.domain.errors import StoreUnavailable
 from tickwheel.domain.id_columns import shards_of
-from tickwheel.domain.job import Lane, Spec
+from tickwheel.domain.job import Lane
 from tickwheel.domain.outcome import OutcomeClass
 from tickwheel.domain.run import RunState
 from tickwheel.ports.clock import Clock
-from tickwheel.ports.queue import HINT, Queue, Topic, route_of
-from tickwheel.ports.store import AttemptNote, Run, Store
+from tickwheel.ports.queue import HINT, Queue, Topic, route_of, shared_route
+from tickwheel.ports.store import AttemptNote, Run, Store, WorkDefinition
 from tickwheel.services.alarm import Alarm
 from tickwheel.services.completion import Completions
 from tickwheel.services.plans import read_spec
@@ -43,6 +47,8 @@ IDLE_MS: Final = 60_000
 REFUSED_MS: Final = 500
 """Before the next try at a queue that did not take something in."""
 READ_TOGETHER: Final = 1_000
+SENT_TOGETHER: Final = 64
+"""Topics that are published at a time: there may be very many, with a few hints each."""
 UNBEGUN: Final = AttemptNote(error="not started: no worker is left that could do it", excerpt=None)
 
 PUBLISHED: Final = np.dtype(
@@ -50,14 +56,18 @@ PUBLISHED: Final = np.dtype(
         ("look_mono_ms", "<i8"),
         ("sent_mono_ms", "<i8"),
         ("due_ms", "<i8"),
+        ("route_hash", "<i8"),
         *((n, HINT[n]) for n in HINT.names or ()),
     ]
 )
-"""A hint with the due time of its timer, when it was published, and when to look whether it has begun."""
+"""A hint with the due time of its timer, when and where it was published, and when to look for its begin."""
 
 
 class Outbox:
-    """What this owner has claimed for workers elsewhere and has not seen begun."""
+    """What this owner has claimed for workers elsewhere and has not seen begun.
+
+    What travels by `local_routes` this process could do itself.
+    """
 
     def __init__(
         self,
@@ -65,11 +75,12 @@ class Outbox:
         queue: Queue | None,
         store: Store,
         routes: Routes,
+        local_routes: Collection[str] = (),
         completions: Completions,
         clock: Clock,
     ) -> None:
         self._queue, self._store, self._routes = queue, store, routes
-        self._completions, self._clock = completions, clock
+        self._completions, self._clock, self._local = completions, clock, local_routes
         self._chunks: list[Rows] = []
         self._unsent: dict[Topic, list[Rows]] = {}
         self._alarm, self._kept = Alarm(clock), Alarm(clock)
@@ -90,7 +101,7 @@ class Outbox:
         rows = empty(PUBLISHED, len(timers))
         for name in ("due_ms", "job_id", "scheduled_ms", "flags"):
             rows[name] = timers[name]
-        rows["fence"] = fences
+        rows["fence"], rows["route_hash"] = fences, _route_hashes(topics)
         rows["sent_mono_ms"] = mono_ms = self._clock.monotonic_ms()
         rows["look_mono_ms"] = mono_ms + REPUBLISH_MS
         self._chunks.append(rows)
@@ -166,7 +177,8 @@ class Outbox:
         left = rows[waiting].copy()
         if not len(left):
             return left
-        found = [self._route_of(spec) for spec in await self._read_specs(left)]
+        works = await self._store.load_work(left["job_id"].tolist())
+        found = [self._route_of(work) for work in works]
         served = np.array([route is not None for route in found], dtype=np.bool_)
         returned = left[~served]  # looked at once more: until it is seen to have left, nothing else leads to it
         if len(returned):
@@ -176,13 +188,16 @@ class Outbox:
         lanes = (left["flags"] & FLAG_LANE_MASK).tolist()
         routes = [route for route in found if route is not None]
         topics = [Topic(Lane(lane), route) for lane, route in zip(lanes, routes, strict=True)]
+        hashes = _route_hashes(topics)
+        moved = (left["route_hash"] != hashes).tolist()
+        left["route_hash"] = hashes
         waits = await self._still_waiting(topics)
         mono_ms = self._clock.monotonic_ms()
         old = (left["sent_mono_ms"] <= mono_ms - REPEAT_MS).tolist()
         again = [
             number
             for number, topic in enumerate(topics)
-            if topic not in self._unsent and (old[number] or topic not in waits)
+            if topic not in self._unsent and (old[number] or moved[number] or topic not in waits)
         ]
         left["sent_mono_ms"][again] = mono_ms
         others = [number for number, topic in enumerate(topics) if topic in self._unsent]
@@ -199,20 +214,17 @@ class Outbox:
             return set()
         return {topic for topic, depth in zip(wanted, depths, strict=False) if depth >= wanted[topic]}
 
-    def _route_of(self, spec: Spec | None) -> str | None:
-        """None: nobody serves it."""
-        route = None if spec is None or self._queue is None else route_of(spec.target)
-        return route if route is not None and self._routes.known(route) else None
-
-    async def _read_specs(self, rows: Rows) -> list[Spec | None]:
-        works = await self._store.load_work(rows["job_id"].tolist())
-        specs: list[Spec | None] = []
-        for work in works:
-            try:
-                specs.append(None if work is None else read_spec(work.spec))
-            except ValueError:  # msgspec's and Unicode's errors are both
-                specs.append(None)
-        return specs
+    def _route_of(self, work: WorkDefinition | None) -> str | None:
+        """None: nobody elsewhere serves it."""
+        if work is None or self._queue is None:
+            return None
+        try:
+            route = self._routes.pick(route_of(read_spec(work.spec).target), work.tenant_id)
+        except ValueError:  # msgspec's and Unicode's errors are both
+            return None
+        if not self._routes.slots(route) and shared_route(route) in self._local:
+            return None
+        return route if self._routes.known(route) else None
 
     def _send(self, topics: Sequence[Topic], rows: Rows) -> None:
         by_topic: dict[Topic, list[int]] = {}
@@ -229,16 +241,20 @@ class Outbox:
         """Publish for ever what is to be published."""
         while True:
             await self._alarm.sleep_ms(REFUSED_MS if self._unsent else IDLE_MS)
-            for topic in sorted(self._unsent):
-                with suppress(ConnectionError):  # it stays, and is sent again
-                    await self._publish(topic, self._unsent[topic].copy())
+            topics = sorted(self._unsent)
+            for start in range(0, len(topics), SENT_TOGETHER):
+                together = topics[start : start + SENT_TOGETHER]
+                answers = await asyncio.gather(*map(self._publish, together), return_exceptions=True)
+                for failure in filter(None, answers):
+                    raise failure
 
-    async def _publish(self, topic: Topic, parts: Sequence[Rows]) -> None:
+    async def _publish(self, topic: Topic) -> None:
+        parts = self._unsent[topic].copy()
         try:
             if self._queue is not None:
                 await self._queue.publish(topic, np.concatenate(parts))
         except ConnectionError:
-            raise
+            return  # it stays, and is sent again
         except Exception:  # repeating this would not cure it; the looks publish it again
             self._unsent.pop(topic)
             raise
@@ -261,6 +277,11 @@ class Outbox:
         self._completions.add(ends, dict.fromkeys(range(len(ends)), UNBEGUN), [None] * len(ends))
         with suppress(StoreUnavailable):
             await self._completions.flushed()
+
+
+def _route_hashes(topics: Sequence[Topic]) -> list[int]:
+    """Of this process: they tell one route from another, and a text keeps its hash."""
+    return [hash(topic.route) for topic in topics]
 
 
 def _as_timers(rows: Rows) -> Rows:

@@ -23,11 +23,12 @@ from tickwheel.domain.job import Lane
 from tickwheel.domain.lanes import LANE_COUNT, LaneSlots
 from tickwheel.domain.run import IN_FLIGHT, RunState
 from tickwheel.ports.clock import Clock
-from tickwheel.ports.queue import WEBHOOKS, Topic, handler_route
+from tickwheel.ports.queue import Topic
 from tickwheel.ports.store import Run, Store
 from tickwheel.ports.workers import RENEW_MS, WorkerNote
 from tickwheel.services.remote.held import HeldRun, HeldRuns, RunKey
 from tickwheel.services.remote.reports import Reports
+from tickwheel.services.remote.routes import worker_routes
 from tickwheel.services.remote.sessions import EAGER_MS, Session, Sessions
 from tickwheel.services.remote.taking import Begun, Taking
 
@@ -148,7 +149,7 @@ class Polling:
             for topics, limit in one.wanted():
                 while limit > 0 and size_bytes < ANSWER_BYTES and not one.is_over:
                     part = min(limit, PART)
-                    taken = await self._taking.take(one.session.incarnation, topics, part)
+                    taken = await self._taking.take(one.session.incarnation, topics, part, one.tenant_id)
                     self._reports.fail_broken(taken.broken)
                     begun += taken.begun
                     one.took(taken.begun)
@@ -197,6 +198,8 @@ class Polling:
             return
         one.look_at_ms = mono_ms + LOOK_MS
         runs = await self._store.find_runs(holding)
+        if one.tenant_id is not None:  # of the runs of others nothing is told: as if there were none
+            runs = [run if run is not None and run.tenant_id == one.tenant_id else None for run in runs]
         worker = one.session.incarnation
         stopped = [(key, run) for key, run in zip(holding, runs, strict=True) if _is_stopped(run, worker)]
         one.tell(
@@ -221,7 +224,8 @@ class _Waiting:
         self._left = ask.slots.free
         self._lanes = _lane_slots(ask.slots)
         self._ahead = max(0, self._left - (ask.slots.total - sum(self._lanes.used))) if self._lanes else 0
-        routes = [handler_route(name) for name in ask.note.handlers] + [WEBHOOKS] * ask.note.webhooks
+        self.tenant_id, note = ask.note.tenant_id, ask.note
+        routes = worker_routes(note.handlers, webhooks=note.webhooks, tenant_id=note.tenant_id)
         self._topics = {lane: [Topic(lane, route) for route in routes] for lane in Lane}
 
     @property

@@ -7,9 +7,12 @@ is not its run's any more is refused with the reason, and stops none of the othe
 A report that is repeated because its answer was lost is accepted again: the run shows the very end that was
 reported, under the very token. A retry has another instant each time it is decided, so the repetition of a failure
 is known by what it left behind (`_is_done`) instead of by the instant.
+
+For a worker of one tenant the runs of others are unknown runs, and are left alone before anything else is asked.
+Tokens keep nobody away here: they are proofs of order, not secrets.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from enum import StrEnum
 
 import msgspec
@@ -78,11 +81,28 @@ class Reports:
         self._store, self._ends, self._held = store, ends, held
         self._clock, self._randomness, self._lease_length_ms = clock, randomness, lease_length_ms
 
-    async def beat(self, worker: str, beats: Sequence[RunBeat]) -> Sequence[Beaten]:
+    async def beat(self, worker: str, beats: Sequence[RunBeat], tenant_id: str | None = None) -> Sequence[Beaten]:
         """Keep the leases; in the order given. Raises `StoreUnavailable`."""
+        hidden = await self._hidden(worker, beats, tenant_id)
+        if not hidden:
+            return await self._beat(worker, beats)
+        shown = [one for one in beats if one.key not in hidden]
+        answers = iter(await self._beat(worker, shown) if shown else ())
+        return [Beaten(refusal=Refusal.UNKNOWN) if one.key in hidden else next(answers) for one in beats]
+
+    async def _hidden(
+        self, worker: str, reports: Sequence[RunBeat | RunEnd], tenant_id: str | None
+    ) -> Collection[RunKey]:
+        """The runs that are not the tenant's, or that there are not."""
+        if tenant_id is None:
+            return ()
+        keys = list({one.key for one in reports if self._held.get(worker, one.key, one.fence) is None})
+        return {key for key, run in (await self._find(keys)).items() if run is None or run.tenant_id != tenant_id}
+
+    async def _beat(self, worker: str, beats: Sequence[RunBeat]) -> Sequence[Beaten]:
         latest = {(one.key, one.fence): one for one in beats}
         if len(latest) < len(beats):  # a store renews each once
-            answers = dict(zip(latest, await self.beat(worker, list(latest.values())), strict=True))
+            answers = dict(zip(latest, await self._beat(worker, list(latest.values())), strict=True))
             return [answers[one.key, one.fence] for one in beats]
         now_ms = self._clock.now_ms()
         lease_ms = now_ms + self._lease_length_ms
@@ -107,8 +127,18 @@ class Reports:
             for one, is_kept in zip(beats, kept, strict=True)
         ]
 
-    async def end(self, worker: str, ends: Sequence[RunEnd]) -> Sequence[Refusal | None]:
+    async def end(
+        self, worker: str, ends: Sequence[RunEnd], tenant_id: str | None = None
+    ) -> Sequence[Refusal | None]:
         """Commit ends; per end why it was refused, None = accepted. Raises `StoreUnavailable`."""
+        hidden = await self._hidden(worker, ends, tenant_id)
+        if not hidden:
+            return await self._end_shown(worker, ends)
+        shown = [one for one in ends if one.key not in hidden]
+        answers = iter(await self._end_shown(worker, shown) if shown else ())
+        return [Refusal.UNKNOWN if one.key in hidden else next(answers) for one in ends]
+
+    async def _end_shown(self, worker: str, ends: Sequence[RunEnd]) -> Sequence[Refusal | None]:
         keys = [one.key for one in ends]
         self._held.begin_end(keys)
         try:

@@ -12,6 +12,9 @@ store now and then (`RENEW_MS`), so any node may be called. Its session ends in 
 Only a *pending poll* that breaks says anything: tools such as curl close their connection after each answer.
 
 A name whose session is over is answered with a new session under a new name: what it held is somebody else's.
+
+A session belongs to a tenant, or to none, and its name says to which (by a digest). So a caller of another tenant
+that brings it is answered as if it were no name at all, and without a look at what there is.
 """
 
 import asyncio
@@ -22,14 +25,17 @@ from msgspec.structs import replace
 
 from tickwheel.domain.errors import StoreUnavailable
 from tickwheel.ports.clock import Clock, Randomness
+from tickwheel.ports.queue import TAG_CHARS, tenant_tag
 from tickwheel.ports.workers import RENEW_MS, WorkerNote, WorkerState, WorkerStore
 from tickwheel.services.ownership.node_note import process_name
 
 PREFIX: Final = "http-"
 """Of all names given here: nobody renews the session of a worker of another kind."""
+_OF_TENANT: Final = ".tenant-"
 EAGER_MS: Final = 250
 SUSPICION_MS: Final = 600
-RANDOM_BYTES: Final = 8
+RANDOM_BYTES: Final = 16
+"""Whoever has a worker's name can speak as that worker to those who let it in: nobody guesses so many."""
 LIST_AGAIN_MS: Final = 1_000
 NEW_WEIGHT: Final = 0.1
 """Of the latest attempt in the mean length."""
@@ -81,11 +87,12 @@ class Sessions:
 
     async def open(self, incarnation: str, note: WorkerNote) -> Session:
         """The session of that name, or a new one. Raises `StoreUnavailable`."""
-        session = await self._known(incarnation, note) if incarnation.startswith(PREFIX) else None
+        session = await self._known(incarnation, note) if is_session_of(incarnation, note.tenant_id) else None
         if session is not None:
             return session
         mono_ms = self._clock.monotonic_ms()
-        name = PREFIX + process_name(note.name or "worker", self._randomness.random_bytes(RANDOM_BYTES))
+        random = self._randomness.random_bytes(RANDOM_BYTES)
+        name = session_name(note.name or "worker", random, note.tenant_id)
         await self._store.enlist_worker(name, note)
         session = self._sessions[name] = Session(name, note, mono_ms)
         return session
@@ -145,9 +152,7 @@ class Sessions:
             session.run_ms += (max(1, length_ms) - session.run_ms) * weight
 
     async def leave(self, incarnation: str) -> bool:
-        """End it, because its worker says so. Whether it was there."""
-        if not incarnation.startswith(PREFIX):
-            return False
+        """End it, because its worker says so. Whether it is over."""
         over = await self._store.end_worker(incarnation)
         self._over(incarnation)
         return over
@@ -193,3 +198,19 @@ class Sessions:
     def _over(self, incarnation: str) -> None:
         self._sessions.pop(incarnation, None)
         self._on_over(incarnation)
+
+
+def session_name(worker: str, random: bytes, tenant_id: str | None) -> str:
+    """A name for a session of that tenant, or of none; `worker` is for people."""
+    name = PREFIX + process_name(worker, random)
+    return name if tenant_id is None else f"{name}{_OF_TENANT}{tenant_tag(tenant_id)}"
+
+
+def is_session_of(incarnation: str, tenant_id: str | None) -> bool:
+    """Whether that would be the name of a session of the tenant, or for None of one of no tenant."""
+    if not incarnation.startswith(PREFIX):
+        return False
+    tag = incarnation[-TAG_CHARS - len(_OF_TENANT) :]
+    if tenant_id is None:
+        return not tag.startswith(_OF_TENANT)
+    return tag == _OF_TENANT + tenant_tag(tenant_id)

@@ -23,7 +23,7 @@ from tickwheel.domain.outcome import Outcome, OutcomeClass, decide
 from tickwheel.domain.run import IN_FLIGHT, RunState
 from tickwheel.ports.clock import Clock, Randomness
 from tickwheel.ports.events import EventSink
-from tickwheel.ports.queue import WEBHOOKS, Queue, Topic, handler_route
+from tickwheel.ports.queue import Queue, Topic
 from tickwheel.ports.remote_work import Assignment, Beat, Ended, Key, Room, SessionOver
 from tickwheel.ports.remote_work import Taken as Given
 from tickwheel.ports.store import AttemptNote, Store
@@ -31,6 +31,7 @@ from tickwheel.ports.workers import SESSION_MS, WorkerNote, WorkerStore
 from tickwheel.services.attempt_notes import failure_note, result_note, write_decision
 from tickwheel.services.completion import Completions
 from tickwheel.services.ownership.node_note import incarnation_of
+from tickwheel.services.remote.routes import worker_routes
 from tickwheel.services.remote.taking import Begun, Taken, Taking
 
 STOPPED_LOOK_MS: Final = 1_000
@@ -44,7 +45,10 @@ class StoreWithWorkers(Store, WorkerStore, Protocol):
 
 
 class StoreSource:
-    """One worker's. `process` names this start of the program; its sessions are `process.1`, `process.2`, ..."""
+    """One worker's. `process` names this start of the program; its sessions are `process.1`, `process.2`, ...
+
+    `tenant_id`: it gets runs of that tenant only, as its note has to say too.
+    """
 
     session_ms = SESSION_MS
 
@@ -60,11 +64,12 @@ class StoreSource:
         handlers: Sequence[str],
         webhooks: bool,
         lease_ms: int,
+        tenant_id: str | None = None,
     ) -> None:
         self._store, self._clock, self._randomness = store, clock, randomness
-        self._process, self.lease_ms = process, lease_ms
+        self._process, self.lease_ms, self._tenant_id = process, lease_ms, tenant_id
         self._taking = Taking(queue=queue, store=store, clock=clock, lease_length_ms=lease_ms)
-        routes = [handler_route(name) for name in handlers] + [WEBHOOKS] * webhooks
+        routes = worker_routes(handlers, webhooks=webhooks, tenant_id=tenant_id)
         self._topics = {lane: [Topic(lane, route) for route in routes] for lane in Lane}
         self._sessions = 0
         self._given: dict[Key, Begun] = {}
@@ -152,7 +157,7 @@ class StoreSource:
         taken: list[Assignment] = []
         try:
             for topics, limit in self._wanted(room):
-                part = await self._taking.take(self.incarnation, topics, limit())
+                part = await self._taking.take(self.incarnation, topics, limit(), self._tenant_id)
                 self._fail_broken(part.broken)
                 taken += self._accept(part, room)
         except Exception:  # what has begun has to be worked on; the next take meets the error again

@@ -7,9 +7,12 @@ else's, cancelled meanwhile) are acked away all the same: the ledger knows bette
 
 Example: two workers hold the same hint, because the owner published it twice. Both begin; one finds the row
 CLAIMED and gets the attempt, the other finds it RUNNING, drops the hint, and nobody calls the handler twice.
+
+A worker of one tenant looks where only hints of that tenant are. What is somebody else's all the same goes back,
+and the worker hears nothing of it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from typing import Final, TypeAlias
 
@@ -23,7 +26,7 @@ from tickwheel.domain.job import Spec
 from tickwheel.domain.outcome import OutcomeClass
 from tickwheel.domain.run import RunState
 from tickwheel.ports.clock import Clock
-from tickwheel.ports.queue import Delivery, Queue, Topic, route_of
+from tickwheel.ports.queue import Delivery, Queue, Topic, route_of, shared_route
 from tickwheel.ports.store import AttemptNote, Store, WorkDefinition
 from tickwheel.services.plans import read_spec
 
@@ -31,7 +34,7 @@ TRIES: Final = 20
 PAUSE_MS: Final = 250
 """Between tries while the store is away; all of them together are well within a lease."""
 
-EDITED: Final = AttemptNote(error="not started: the job was edited and is for another worker", excerpt=None)
+STRAY: Final = AttemptNote(error="not started: it is for another worker, maybe since an edit", excerpt=None)
 
 Held: TypeAlias = tuple[np.void, int, int]
 """A HINT row that began, its attempt number and the workers lost before it."""
@@ -72,8 +75,10 @@ class Taking:
         """Until something may be there to take."""
         await self._queue.wait(topics, limit_ms)
 
-    async def take(self, worker: str, topics: Sequence[Topic], limit: int) -> Taken:
+    async def take(self, worker: str, topics: Sequence[Topic], limit: int, tenant_id: str | None = None) -> Taken:
         """Begin at most `limit` runs of these topics, in their order, as the worker of that incarnation.
+
+        With `tenant_id` only runs of that tenant are given, whatever the queue holds.
 
         Raises `ConnectionError` (the queue can't be reached) and `StoreUnavailable`. If it is not known whether
         something began, that is found out first, with several tries.
@@ -87,13 +92,15 @@ class Taking:
             (wanted if len(delivery.rows) <= room else left).append(delivery)
             room -= len(delivery.rows) if len(delivery.rows) <= room else 0
         if not wanted:
-            return await self._take_part(worker, left, limit)
+            return await self._take_part(worker, left, limit, tenant_id)
         with suppress(ConnectionError):
             if left:
                 await self._queue.nack([one.receipt for one in left])
-        return await self._begin(worker, wanted, _joined(wanted))
+        return await self._begin(worker, wanted, _joined(wanted), tenant_id)
 
-    async def _take_part(self, worker: str, deliveries: Sequence[Delivery], limit: int) -> Taken:
+    async def _take_part(
+        self, worker: str, deliveries: Sequence[Delivery], limit: int, tenant_id: str | None
+    ) -> Taken:
         """Begin the first of a pack that is larger than the room; the rest goes back as hints of its own."""
         first, others = deliveries[0], deliveries[1:]
         rest = first.rows[limit:]
@@ -103,9 +110,11 @@ class Taking:
                 await self._queue.nack([one.receipt for one in others])
         except ConnectionError:  # visible again later, all of it
             return Taken((), (), 0)
-        return await self._begin(worker, [first], first.rows[:limit])
+        return await self._begin(worker, [first], first.rows[:limit], tenant_id)
 
-    async def _begin(self, worker: str, deliveries: Sequence[Delivery], hints: Rows) -> Taken:
+    async def _begin(
+        self, worker: str, deliveries: Sequence[Delivery], hints: Rows, tenant_id: str | None
+    ) -> Taken:
         mono_ms = self._clock.monotonic_ms()
         # Increasing, so that it tells this begin from all others of this process (`_read_back`).
         lease_ms = self._last_lease_ms = max(self._last_lease_ms + 1, self._clock.now_ms() + self._lease_length_ms)
@@ -114,8 +123,8 @@ class Taking:
         except OutcomeUnknown:
             held = await self._find_out(worker, hints, lease_ms)
         taken = await self._load(held, lease_ms, mono_ms, len(hints))
-        routes = {one.topic.route for one in deliveries}
-        strays = [one for one in taken.begun if route_of(one.spec.target) not in routes]
+        routes = {shared_route(one.topic.route) for one in deliveries}
+        strays = [one for one in taken.begun if _is_stray(one, routes, tenant_id)]
         if strays:
             await self._hand_back(strays)
             taken = replace(taken, begun=[one for one in taken.begun if one not in strays])
@@ -124,7 +133,7 @@ class Taking:
         return taken
 
     async def _hand_back(self, strays: Sequence[Begun]) -> None:
-        """Their jobs were edited since they were queued, and are for other workers now: no attempt is used up."""
+        """They are for other workers, most likely since their jobs were edited: no attempt is used up."""
         rows = np.zeros(len(strays), dtype=COMPLETION)
         now_ms = self._clock.now_ms()
         for row, one in zip(rows, strays, strict=True):
@@ -133,7 +142,7 @@ class Taking:
         rows["due_ms"], rows["state"], rows["cause"] = -1, RunState.SCHEDULED, CompletionCause.UNSTARTED
         rows["outcome"], rows["finished_ms"], rows["retry_ms"] = OutcomeClass.UNSTARTED, now_ms, now_ms
         with suppress(StoreUnavailable):  # else they come back with their leases
-            await self._store.complete(rows, dict.fromkeys(range(len(rows)), EDITED))
+            await self._store.complete(rows, dict.fromkeys(range(len(rows)), STRAY))
 
     async def _find_out(self, worker: str, hints: Rows, lease_ms: int) -> list[Held]:
         """Which of these began, after an answer that was lost: begin again, then look at those that did not."""
@@ -181,6 +190,13 @@ class Taking:
                 return await self._store.load_work(job_ids)
             await self._clock.sleep_ms(PAUSE_MS)
         return await self._store.load_work(job_ids)
+
+
+def _is_stray(begun: Begun, routes: Collection[str], tenant_id: str | None) -> bool:
+    """Whether the worker that looked for these routes, for that tenant, must not have it."""
+    if tenant_id is not None and begun.definition.tenant_id != tenant_id:
+        return True
+    return route_of(begun.spec.target) not in routes
 
 
 def _held(hints: Rows, begun: Rows) -> list[Held]:
