@@ -10,13 +10,20 @@ from typing import Final, Protocol
 from tickwheel.domain.errors import TickwheelError
 from tickwheel.domain.sealed import SEALED, is_sealed, key_id_of
 
-__all__ = ["NO_VAULT", "SEALED", "CannotOpen", "Vault"]
+__all__ = ["NO_VAULT", "SEALED", "CannotOpen", "CannotSign", "Vault"]
 
 
 class CannotOpen(TickwheelError):
     """The key is not known here, or the text was not sealed for this context. The text never quotes it."""
 
     code = "cannot_open"
+    retryable = True
+
+
+class CannotSign(TickwheelError):
+    """The signing secret is unknown here, or can't be opened. The text never quotes it."""
+
+    code = "cannot_sign"
     retryable = True
 
 
