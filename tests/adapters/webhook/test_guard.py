@@ -1,4 +1,4 @@
-"""Hostile and odd URLs, and the classes of addresses; no network at all."""
+"""The classes of addresses, and what loosens them; no network at all."""
 
 from ipaddress import IPv4Address, IPv6Address, ip_address
 
@@ -10,87 +10,6 @@ from tickwheel.adapters.webhook.address import AddressPolicy, parse_networks, sp
 from tickwheel.adapters.webhook.endpoint import EndpointRefused, parse_endpoint
 
 STRICT = AddressPolicy()
-
-REFUSED_FORMS = [
-    "",
-    "   ",
-    "example.com",
-    "//example.com/",
-    "http:/example.com/",
-    "http:example.com",
-    "ftp://example.com/",
-    "file:///etc/passwd",
-    "gopher://example.com/_x",
-    "dict://127.0.0.1:11211/stat",
-    "javascript:alert(1)",
-    "http://",
-    "http:///path",
-    "http://:80/",
-    "http://?x",
-    "http://user@example.com/",
-    "http://user:secret@example.com/",
-    "http://example.com@169.254.169.254/",
-    "http://example.com:80@127.0.0.1/",
-    "http://example.com\\@127.0.0.1/",
-    "http:\\\\127.0.0.1\\",
-    "http://2130706433/",
-    "http://0x7f000001/",
-    "http://0x7f.0.0.1/",
-    "http://0177.0.0.1/",
-    "http://017700000001/",
-    "http://127.1/",
-    "http://127.0.1/",
-    "http://127.0.0.01/",
-    "http://0/",
-    "http://1.2.3.4.5/",
-    "http://256.0.0.1/",
-    "http://foo.0x1/",
-    "http://foo.09/",
-    "http://%31%32%37.0.0.1/",
-    "http://example.com%00.evil.test/",
-    "http://example.com\r\nX-Injected: 1/",
-    "http://example.com/\r\nX-Injected:1",
-    "http://example.com/a b",
-    "http://exa mple.com/",
-    "http://example.com\t/",
-    "http://\u2488\u2488/",
-    "http://\uff11\uff12\uff17.0.0.1/",
-    "http://ⓛocalhost/",
-    "http://bücher.example/",
-    "http://example.com\u3002evil.test/",
-    "http://a..b/",
-    "http://.example.com/",
-    "http://example.com../",
-    "http://-a.example/",
-    "http://a-.example/",
-    "http://" + "a" * 64 + ".example/",
-    "http://" + "a." * 127 + "aa/",
-    "http://ex*mple.com/",
-    "http://example.com:0/",
-    "http://example.com:65536/",
-    "http://example.com:999999/",
-    "http://example.com:-1/",
-    "http://example.com:80:80/",
-    "http://example.com:8o/",
-    "http://[::1/",
-    "http://::1/",
-    "http://[fe80::1%25eth0]/",
-    "http://[fe80::1%eth0]/",
-    "http://[127.0.0.1]/",
-    "http://[v1.fe80::a]/",
-    "http://[::1]x/",
-    "http://[::g]/",
-    "http://example.com/\ud800",
-    "http://example.com/" + "a" * 5000,
-]
-
-
-@pytest.mark.parametrize("url", REFUSED_FORMS)
-def test_odd_forms_are_refused(url: str) -> None:
-    with pytest.raises(EndpointRefused) as refusal:
-        parse_endpoint(url)
-    assert "secret" not in str(refusal.value)
-
 
 REFUSED_ADDRESSES = [
     ("http://127.0.0.1/", "loopback"),
@@ -151,25 +70,6 @@ def test_special_addresses_are_refused_by_name(url: str, name: str) -> None:
 )
 def test_public_addresses_pass(text: str) -> None:
     assert STRICT.refusal(ip_address(text)) is None
-
-
-@pytest.mark.parametrize(
-    ("url", "rebuilt", "host", "port"),
-    [
-        ("HTTP://Example.COM", "http://example.com/", "example.com", 80),
-        ("https://example.com:443/a?b=c#d", "https://example.com/a?b=c", "example.com", 443),
-        ("https://example.com.:8443?x=1", "https://example.com:8443/?x=1", "example.com", 8443),
-        ("http://example.com:/p", "http://example.com/p", "example.com", 80),
-        ("http://1.1.1.1:81/p", "http://1.1.1.1:81/p", "1.1.1.1", 81),
-        ("http://[2606:4700::0:1111]:81/", "http://[2606:4700::1111]:81/", "2606:4700::1111", 81),
-        ("http://a_b.example/%41/ü?q=é", "http://a_b.example/%41/%C3%BC?q=%C3%A9", "a_b.example", 80),
-        ("http://xn--bcher-kva.example/", "http://xn--bcher-kva.example/", "xn--bcher-kva.example", 80),
-        ("http://example.com/@x:y", "http://example.com/@x:y", "example.com", 80),
-    ],
-)
-def test_good_urls_are_rebuilt(url: str, rebuilt: str, host: str, port: int) -> None:
-    endpoint = parse_endpoint(url)
-    assert (endpoint.url, endpoint.host, endpoint.port) == (rebuilt, host, port)
 
 
 @given(st.text(max_size=60))

@@ -60,7 +60,7 @@ def parse_endpoint(text: str) -> Endpoint:
     port = int(parts[2]) if parts[2] else _DEFAULT_PORTS[scheme]
     if not 1 <= port <= 65535:
         raise EndpointRefused("the endpoint's port is not within 1..65535")
-    host, address = _parse_host(parts[1].lower())
+    host, address = _parse_host(parts[1])
     shown = f"[{host}]" if isinstance(address, IPv6Address) else host
     suffix = "" if port == _DEFAULT_PORTS[scheme] else f":{port}"
     path = rest if rest.startswith("/") else f"/{rest}"
@@ -71,9 +71,9 @@ def parse_endpoint(text: str) -> Endpoint:
 def _parse_host(text: str) -> tuple[str, Address | None]:
     if text.startswith("["):
         return _parse_ipv6(text[1:-1])
-    if not text.isascii():
+    if not text.isascii():  # asked before letters are made small, which turns some others into ASCII
         raise EndpointRefused("the endpoint's host is not ASCII; write its xn-- form")
-    name = text.removesuffix(".")
+    name = text.lower().removesuffix(".")
     labels = name.split(".")
     if len(name) > 253 or not all(_LABEL.fullmatch(label) for label in labels):
         raise EndpointRefused("the endpoint's host is not a valid name")
