@@ -1,11 +1,12 @@
 """What texts must look like, and which settings go together."""
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from ipaddress import ip_network
-from typing import Final, TypeAlias
+from typing import Final
 from urllib.parse import urlsplit
 
+from tickwheel.config.jwt_rules import check_jwt
 from tickwheel.config.rates import handler_rates, host_rates
 from tickwheel.config.settings import (
     ALL_ROLES,
@@ -15,6 +16,7 @@ from tickwheel.config.settings import (
     MAX_PORT,
     Role,
     Settings,
+    Wrong,
 )
 from tickwheel.domain.egress_proxy import read_proxies
 from tickwheel.domain.errors import FieldProblem
@@ -31,9 +33,6 @@ LOG_FORMATS: Final = ("text", "json")
 LOG_LEVELS: Final = ("debug", "info", "warning", "error")
 _CLUSTER_NAME: Final = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}")
 
-Wrong: TypeAlias = Callable[[str, str], None]
-"""(setting, what is wrong with it)"""
-
 
 def check_together(settings: Settings, origin: Mapping[str, str], problems: list[FieldProblem]) -> None:
     """Add a problem for each text that is wrong in itself or doesn't go with the others."""
@@ -43,6 +42,7 @@ def check_together(settings: Settings, origin: Mapping[str, str], problems: list
 
     _check_texts(settings, wrong)
     _check_tokens(settings, wrong)
+    check_jwt(settings, wrong)
     _check_store(settings, wrong)
     _check_roles(settings, wrong)
     if settings.advertise and settings.loopback_only and settings.advertise not in LOOPBACK_HOSTS:
@@ -80,6 +80,9 @@ def _check_texts(settings: Settings, wrong: Wrong) -> None:
 
 
 def _check_tokens(settings: Settings, wrong: Wrong) -> None:
+    if not settings.auth and not settings.loopback_only:
+        remedy = "leave --no-auth out, or listen on --host 127.0.0.1"
+        wrong("auth", f"an open API may listen on loopback only, not on {settings.host}; {remedy}")
     for token in settings.token:
         if len(token) < SHORTEST_TOKEN_CHARS or not token.isascii() or any(c.isspace() for c in token):
             wrong("token", f"a token needs at least {SHORTEST_TOKEN_CHARS} ASCII characters without blanks")

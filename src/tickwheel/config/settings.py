@@ -1,8 +1,9 @@
 """What may be set, with defaults, bounds and one line of explanation each."""
 
+from collections.abc import Callable
 from dataclasses import MISSING, dataclass, field, fields
 from enum import StrEnum
-from typing import Any, Final, get_type_hints
+from typing import Any, Final, TypeAlias, get_type_hints
 
 from tickwheel.domain.egress_proxy import shown_proxy
 from tickwheel.domain.redaction import redacted
@@ -13,6 +14,10 @@ DEFAULT_PORT: Final = 8080
 MAX_PORT: Final = 65_535
 DEFAULT_CLUSTER: Final = "tickwheel"
 CLUSTER_SCHEMES: Final = frozenset({"postgresql", "postgres"})
+
+
+Wrong: TypeAlias = Callable[[str, str], None]
+"""Tells of a problem: (setting, what is wrong with it)."""
 
 
 class Role(StrEnum):
@@ -93,6 +98,21 @@ class Settings:
     auto_migrate: bool = _setting(True, "Bring the schema of the store up to date at the start.")
     app: str = _setting("", "Python handlers to run: module or module:object.")
     token: tuple[str, ...] = _setting((), "Bearer token that requests must carry; may be given several times.")
+    auth: bool = _setting(True, "Ask for a token, if any is set up; --no-auth is for loopback addresses only.")
+    jwt_keys: str = _setting(
+        "", "Public keys of an issuer whose JSON Web Tokens are accepted: a file or https address of a JWKS."
+    )
+    jwt_secret: str = _setting(
+        "", "Secret shared with an issuer of JSON Web Tokens (HS256), of 32 characters or more."
+    )
+    jwt_audience: str = _setting("", "What the claim aud of a JSON Web Token must name; required with jwt_….")
+    jwt_issuer: str = _setting("", "What its claim iss must be (default: anything).")
+    jwt_leeway_seconds: int = _setting(30, "How far its clock may be off.", low=0, high=600)
+    jwt_tenant_claim: str = _setting(
+        "tenant_id", "Claim that names the tenant, * for all of them; a.b is a path into it."
+    )
+    jwt_role_claim: str = _setting("role", "Claim that names the role, or a list of roles; a.b is a path into it.")
+    jwt_default_role: str = _setting("", "Role of a token that names none (default: it is refused).")
     allow_loopback: bool = _setting(False, "Let webhooks call this machine's own loopback addresses.")
     allow_private: tuple[str, ...] = _setting(
         (), "Private network (CIDR) that webhooks may call; several allowed."
@@ -137,6 +157,11 @@ class Settings:
         return self.host in LOOPBACK_HOSTS
 
     @property
+    def accepts_jwt(self) -> bool:
+        """Whether tokens of an issuer are accepted."""
+        return bool(self.jwt_keys or self.jwt_secret)
+
+    @property
     def clustered(self) -> bool:
         """Whether the store is one that several nodes share."""
         return self.store.partition(":")[0] in CLUSTER_SCHEMES
@@ -153,7 +178,7 @@ class Settings:
         return f"Settings({', '.join(f'{k}={v!r}' for k, v in shown.items())})"
 
 
-SECRET: Final = frozenset({"token", "webhook_secret"})
+SECRET: Final = frozenset({"token", "jwt_secret", "webhook_secret"})
 WITH_PASSWORDS: Final = ("store", "coordinator", "queue", "buffer", "key_cache", "lease_cache", "store_reads")
 """Addresses that may hold a password."""
 TYPES: Final[dict[str, Any]] = get_type_hints(Settings)

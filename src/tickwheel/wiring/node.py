@@ -33,9 +33,7 @@ from tickwheel.ports.clock import Clock
 from tickwheel.ports.events import EventSink
 from tickwheel.ports.owner import Owner
 from tickwheel.ports.queue import Queue
-from tickwheel.ports.store import Store
 from tickwheel.services.audit import StandingAudit
-from tickwheel.services.authentication import Authentication
 from tickwheel.services.dead_letters import DeadLetters
 from tickwheel.services.ingest import every_shard
 from tickwheel.services.jobs import Jobs
@@ -49,6 +47,7 @@ from tickwheel.services.shedding import Behind, BehindWatch, Shedding
 from tickwheel.services.store_clock import StoreClock
 from tickwheel.services.supervision import supervise
 from tickwheel.wiring.accelerators import open_known_keys, with_brief_leases
+from tickwheel.wiring.access import Access
 from tickwheel.wiring.cluster import Cluster
 from tickwheel.wiring.firing import build_scheduler
 from tickwheel.wiring.gauges import (
@@ -75,7 +74,7 @@ class Node:
         self,
         *,
         settings: Settings,
-        store: Store,
+        store: AuditedStore,
         scheduler: Scheduler | None,
         cluster: Cluster | None,
         clock: Clock,
@@ -108,7 +107,7 @@ class Node:
         self.runs = Runs(store=store, owner=owner, clock=clock)
         self.dead_letters = DeadLetters(store=store, owner=owner, clock=clock)
         self._queue, self._known_keys = queue, known_keys
-        self.authentication = Authentication(clock, tokens=settings.token)
+        self.access = Access(settings, store, clock, events)
         self.demand = None if scheduler is None else build_demand(scheduler, self._ownership, clock)
         if self.demand is not None:
             add_scaling_gauges(metrics, self.demand)
@@ -152,6 +151,7 @@ class Node:
         if self.cluster is not None:
             await self.cluster.start()
         self.shedding.start()
+        self.access.start()
         if self.serves_api:
             self.workers.start()
         if self.scheduler is not None:
@@ -180,6 +180,7 @@ class Node:
         """Let go of the store and the queue, and of the coordinator if `drain` did not come to it."""
         if self.cluster is not None:
             await self.cluster.aclose()
+        await self.access.stop()
         await self.workers.close()
         await self._queue.aclose()
         if self._known_keys is not None:
@@ -228,7 +229,13 @@ async def open_node(
         sinks.append(Console(write=write_line, clock=clock, colors=colors))
     events = Fanout(sinks)
     parts = _Parts(settings, machine, metrics, handlers, events, name or node_name())
-    return await (parts.alone(machine) if not isinstance(clock, StoreClock) else parts.in_cluster(clock))
+    node = await (parts.alone(machine) if not isinstance(clock, StoreClock) else parts.in_cluster(clock))
+    try:
+        await node.access.open(ask_for_tokens=settings.auth)
+    except BaseException:
+        await node.aclose()
+        raise
+    return node
 
 
 class _Parts:

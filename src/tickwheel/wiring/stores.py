@@ -8,12 +8,13 @@ from tickwheel.domain.errors import ConfigError, FieldProblem
 from tickwheel.domain.redaction import redacted
 from tickwheel.ports.audit import Audited
 from tickwheel.ports.clock import Clock
+from tickwheel.ports.registry import Registry
 from tickwheel.ports.store import Store
 from tickwheel.wiring.schema import pending_steps, sqlite_path
 from tickwheel.wiring.shared_store import is_shared, open_shared_store
 
 
-class AuditedStore(Store, Audited, Protocol):
+class AuditedStore(Store, Audited, Registry, Protocol):
     """What every store here is."""
 
 

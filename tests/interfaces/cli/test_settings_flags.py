@@ -2,7 +2,6 @@
 
 import sys
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -15,7 +14,7 @@ from tickwheel.interfaces.cli import dev as dev_module
 from tickwheel.interfaces.cli.failures import ExitCode
 from tickwheel.interfaces.cli.main import COMMANDS
 from tickwheel.interfaces.cli.process import Mode
-from tickwheel.interfaces.cli.serve import banner, checked
+from tickwheel.interfaces.cli.serve import banner
 from tickwheel.interfaces.cli.settings_options import ALL, read_settings
 from tickwheel.interfaces.cli.supervisor import run_processes
 
@@ -86,29 +85,22 @@ def test_every_setting_is_a_flag_of_serve() -> None:
 
 @pytest.mark.pitfall(101)
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.7", "example.com"])
-def test_serve_without_a_token_refuses_to_listen_beyond_loopback(call: Callable[..., Result], host: str) -> None:
-    result = call("serve", "--host", host, "--port", "0")
+def test_serve_without_a_token_refuses_to_listen_beyond_loopback(
+    call: Callable[..., Result], host: str, tmp_path: Path
+) -> None:
+    result = call("serve", "--host", host, "--port", "0", "--data", str(tmp_path))
     assert result.exit_code == ExitCode.USAGE
-    assert result.stderr.startswith("Error: token: is missing")
+    assert result.stderr.startswith("Error: host: no token is set up")
     assert host in result.stderr
-    assert "TICKWHEEL_TOKEN=" in result.stderr
+    assert f"tickwheel tokens create --role admin --all-tenants --data {tmp_path}" in result.stderr
+    assert "TICKWHEEL_TOKEN" in result.stderr
     assert "--host 127.0.0.1" in result.stderr
 
 
-def test_the_token_that_the_refusal_suggests_is_a_good_one(call: Callable[..., Result]) -> None:
-    text = call("serve", "--host", "0.0.0.0").stderr
-    suggested = text.partition("TICKWHEEL_TOKEN=")[2].partition(")")[0]
-    assert len(suggested) >= 32
-    assert checked(Settings(host="0.0.0.0", token=(suggested,)), no_auth=False).token == (suggested,)
-
-
-def test_no_auth_is_refused_beyond_loopback_even_with_a_token() -> None:
-    with pytest.raises(ConfigError, match="loopback only"):
-        checked(Settings(host="0.0.0.0", token=(TOKEN,)), no_auth=True)
-
-
-def test_no_auth_on_loopback_asks_for_no_token() -> None:
-    assert checked(Settings(token=(TOKEN,)), no_auth=True).token == ()
+def test_no_auth_is_refused_beyond_loopback_even_with_a_token(call: Callable[..., Result]) -> None:
+    result = call("serve", "--host", "0.0.0.0", "--token", TOKEN, "--no-auth")
+    assert result.exit_code == ExitCode.USAGE
+    assert "loopback only" in result.stderr
 
 
 def test_several_processes_are_refused_where_the_kernel_spreads_no_port(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -119,8 +111,8 @@ def test_several_processes_are_refused_where_the_kernel_spreads_no_port(monkeypa
 
 
 def test_open_api_is_told_at_the_start() -> None:
-    assert "no token" in banner("http://127.0.0.1:1", Settings())
-    assert "no token" not in banner("http://127.0.0.1:1", replace(Settings(), token=(TOKEN,)))
+    assert "Nobody is asked" in banner("http://127.0.0.1:1", Settings(), is_open=True)
+    assert "Nobody is asked" not in banner("http://127.0.0.1:1", Settings(), is_open=False)
 
 
 def test_dev_is_open_on_loopback_whatever_the_environment_says(monkeypatch: pytest.MonkeyPatch) -> None:

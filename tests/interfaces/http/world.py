@@ -4,6 +4,7 @@ from typing import Any
 
 from tickwheel.interfaces.http.app import build_app
 from tickwheel.interfaces.http.deps import Deps
+from tickwheel.services.api_keys import ApiKeys
 from tickwheel.services.authentication import Authentication
 from tickwheel.services.dead_letters import DeadLetters
 from tickwheel.services.jobs import Jobs
@@ -23,10 +24,12 @@ class HttpWorld(World):
     scheduler: Scheduler
     client: AsgiClient
     deps: Deps
+    keys: ApiKeys
 
     async def open(self, *tokens: str) -> "HttpWorld":
         self.scheduler = await self.start()
         deps = (self.store, self.scheduler, self.clock)
+        self.keys = ApiKeys(self.store, self.clock, SeededRandomness(9))
         self.deps = Deps(
             jobs=Jobs(*deps, SeededRandomness(3)),
             runs=Runs(*deps),
@@ -34,8 +37,10 @@ class HttpWorld(World):
             store=self.store,
             clock=self.clock,
             metrics=lambda: b"# HELP up x\nup 1\n",
-            authentication=Authentication(self.clock, tokens=tokens),
+            authentication=Authentication(self.clock, tokens=tokens, keys=self.keys),
             waits_for=self.scheduler.gate.waits_for,
+            api_keys=self.keys,
+            registry=self.store,
         )
         app = build_app(self.deps)
         self.app = app

@@ -25,6 +25,7 @@ class Child:
     def __init__(self, order: Order) -> None:
         self.order = order
         self.own_port = order.own_port
+        self.is_open = False
         """Stays the same when the process is started again, also where the first one took a free one."""
         self.ready = False
         self.ended_badly = False
@@ -49,7 +50,8 @@ class Child:
             writer.write(msgspec.json.encode(order) + b"\n")
             while line := await _line(reader):
                 match msgspec.json.decode(line, type=Word):
-                    case Ready(own_port=port):
+                    case Ready(own_port=port, is_open=is_open):
+                        self.is_open = is_open
                         self.own_port, self.ready, was_ready = port, True, True
                         on_ready(self)
                     case Failed(lines=lines, exit_code=number):

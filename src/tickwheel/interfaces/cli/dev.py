@@ -10,7 +10,13 @@ from tickwheel.domain.redaction import redacted
 from tickwheel.interfaces.cli.settings_options import read_settings, settings_options
 
 DEFAULT_URL: Final = f"http://127.0.0.1:{DEFAULT_PORT}"
-INSISTS: Final[dict[str, Any]] = {"host": "127.0.0.1", "token": (), "allow_loopback": True, "processes": 1}
+INSISTS: Final[dict[str, Any]] = {
+    "host": "127.0.0.1",
+    "token": (),
+    "auth": False,
+    "allow_loopback": True,
+    "processes": 1,
+}
 
 
 @click.command(epilog="\b\nExamples:\n  tickwheel dev\n  tickwheel dev --port 9000 --data /tmp/try --app app:app")
@@ -30,7 +36,7 @@ def dev(context: click.Context, /, **_: object) -> None:
     run_process(settings, Mode(with_echo=True, with_console=True, banner=banner))
 
 
-def banner(url: str, settings: Settings) -> str:
+def banner(url: str, settings: Settings, *, is_open: bool = True) -> str:
     """What is printed once it runs: where it is, and three lines to paste."""
     store = redacted(settings.store) or f"{settings.data}/"
     lines = [

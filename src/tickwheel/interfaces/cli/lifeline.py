@@ -28,6 +28,7 @@ class Ready(msgspec.Struct, frozen=True, tag=True):
     """It fires, and takes requests on the shared port and on its own."""
 
     own_port: int
+    is_open: bool = False  # nobody is asked for a token
 
 
 class Failed(msgspec.Struct, frozen=True, tag=True):

@@ -16,14 +16,14 @@ import socket
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from typing import Final
+from typing import Final, Protocol
 
 import msgspec
 from starlette.types import ASGIApp
 
-from tickwheel.config import Settings
+from tickwheel.config import Settings, setting_default
 from tickwheel.domain.errors import StoreUnavailable
-from tickwheel.interfaces.cli.failures import Failure
+from tickwheel.interfaces.cli.failures import ExitCode, Failure
 from tickwheel.interfaces.cli.lifeline import Lifeline, Order, Ready
 from tickwheel.interfaces.cli.readiness import Readiness
 from tickwheel.interfaces.cli.stopping import Stopping
@@ -46,7 +46,13 @@ class Mode(msgspec.Struct, frozen=True):
 
     with_echo: bool
     with_console: bool
-    banner: Callable[[str, Settings], str]
+    banner: "Banner"
+
+
+class Banner(Protocol):
+    """What is said at the start."""
+
+    def __call__(self, url: str, settings: Settings, *, is_open: bool) -> str: ...
 
 
 def run_process(settings: Settings, mode: Mode, *, lifeline: Lifeline | None = None) -> None:
@@ -89,13 +95,16 @@ async def _run(settings: Settings, mode: Mode, stopping: Stopping, lifeline: Lif
         node = await _open(settings, mode, terminal.write_line, lifeline)
         readiness = Readiness(_app(node, mode))
         server = HttpServer(readiness, settings.host, settings.port, drain_seconds=HTTP_STOP_SECONDS, own=own)
+        is_open = not node.access.authentication.required
         try:
+            if is_open and not settings.loopback_only:
+                raise _open_to_others(settings)
             await _start_server(server, settings)
             await node.start()
             if lifeline is None or own is None:
-                terminal.write_line(mode.banner(server.url, settings))
+                terminal.write_line(mode.banner(server.url, settings, is_open=is_open))
             else:
-                lifeline.tell(Ready(own.getsockname()[1]))
+                lifeline.tell(Ready(own.getsockname()[1], is_open))
             await stopping.wait()
             readiness.draining = True
             if stopping.orphaned:
@@ -136,7 +145,9 @@ def _app(node: Node, mode: Mode) -> ASGIApp:
             store=node.store,
             clock=node.clock,
             metrics=node.metrics.render,
-            authentication=node.authentication,
+            authentication=node.access.authentication,
+            api_keys=node.access.api_keys,
+            registry=node.store,
             unfit=node.unfit_reason,
             serves_api=node.serves_api,
             waits_for=node.waits_for,
@@ -174,6 +185,20 @@ def _no_port(error: OSError, where: str) -> str:
     if error.errno == errno.EACCES:
         return f"port: this user may not listen on {where}; choose a port above 1023 with --port"
     return f"host: can't listen on {where}: {error.strerror or error}"
+
+
+def _open_to_others(settings: Settings) -> Failure:
+    where = f" --store {shown_store(settings)}" if settings.store else ""
+    if not settings.store and settings.data != setting_default("data"):
+        where = f" --data {settings.data}"
+    return Failure(
+        [
+            f"host: no token is set up, so everybody who reaches {settings.host} could schedule jobs. Make one:",
+            f"  tickwheel tokens create --role admin --all-tenants{where}",
+            "and start again. TICKWHEEL_TOKEN or --jwt-keys do as well; or listen on --host 127.0.0.1.",
+        ],
+        ExitCode.USAGE,
+    )
 
 
 def _farewell(node: Node, lifeline: Lifeline | None) -> str:
