@@ -217,3 +217,13 @@ async def test_rate_of_a_handler_is_kept_and_other_handlers_are_not_held() -> No
     await world.clock.advance(5_000)
     assert [call.work.target.name for call in world.calls].count("slow") == 100
     await scheduler.drain(0)
+
+
+async def test_what_fails_on_this_side_before_it_is_sent_says_nothing_about_the_host() -> None:
+    unsent = Outcome(outcome_class=OutcomeClass.RETRYABLE, error="the header X can't be opened", unsent=True)
+    world = world_of()
+    scheduler = await started(world, unsent, 5 * FAILURES_TO_OPEN)
+    await world.clock.advance(2_000)
+    assert len(calls_of(world)) >= 5 * FAILURES_TO_OPEN
+    assert not world.events.of(HostOpened)
+    await scheduler.drain(0)

@@ -62,6 +62,7 @@ class Outcome(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     retry_after_ms: int | None = None
     result: bytes | None = None
     result_dropped: str | None = None
+    unsent: bool = False  # for a reason on this side nothing was sent: it says nothing about the target
 
     @property
     def endpoint_gone(self) -> bool:

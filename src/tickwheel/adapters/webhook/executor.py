@@ -33,10 +33,12 @@ from tickwheel.adapters.webhook.verdicts import (
     permanent,
     retryable,
     timed_out,
+    unsent,
 )
 from tickwheel.domain.outcome import Outcome, OutcomeClass
 from tickwheel.ports.clock import Clock
 from tickwheel.ports.executor import Report, Work
+from tickwheel.ports.vault import CannotOpen, CannotSign
 
 FRESH_CACHE_COUNT: Final = 1024
 FRESH_MS: Final = 60_000
@@ -216,6 +218,8 @@ class WebhookExecutor:
             self._curl.add(exchange.handle)
         except HeaderRefused as refusal:
             self._end(attempt, permanent(str(refusal)))
+        except (CannotOpen, CannotSign) as error:
+            self._end(attempt, unsent(str(error)))
         except (pycurl.error, ValueError, TypeError):
             # One malformed request must not take the rest of its batch along; the texts may hold secrets.
             self._end(attempt, permanent("the request cannot be put together from this target"))
@@ -230,10 +234,19 @@ class WebhookExecutor:
             fresh=self._fresh_until_ms.get(endpoint.authority, 0) > self._clock.monotonic_ms(),
             method=work.target.method,
             payload=work.payload,
-            header_lines=header_lines(work, self._clock.now_ms() // 1000, self._settings.signing_keys),
+            header_lines=header_lines(
+                work, self._clock.now_ms() // 1000, self._signing_keys(work), self._settings.vault
+            ),
             timeout_ms=attempt.given_ms,
             connect_timeout_ms=min(attempt.given_ms, self._settings.connect_timeout_ms),
         )
+
+    def _signing_keys(self, work: Work) -> Sequence[bytes]:
+        if self._settings.keys_for is not None:
+            return self._settings.keys_for(work.tenant_id, work.target.signing_secret)
+        if work.target.signing_secret:
+            raise CannotSign(f"the signing secret {work.target.signing_secret!r} is not known here")
+        return self._settings.signing_keys
 
     def _take_exchange(self, attempt: _Attempt) -> Exchange:
         if self._idle:

@@ -132,6 +132,11 @@ def retryable(text: str, http_status: int = 0) -> Outcome:
     return Outcome(outcome_class=OutcomeClass.RETRYABLE, http_status=http_status, error=text)
 
 
+def unsent(text: str) -> Outcome:
+    """A failure on this side before anything was sent: it may pass, and the target has no part in it."""
+    return Outcome(outcome_class=OutcomeClass.RETRYABLE, error=text, unsent=True)
+
+
 def permanent(text: str) -> Outcome:
     """A refusal: trying again cannot help."""
     return Outcome(outcome_class=OutcomeClass.PERMANENT, error=text)

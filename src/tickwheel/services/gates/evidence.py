@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
+import numpy as np
+
 from tickwheel.domain.columns import Bools, Ints, Rows
 from tickwheel.domain.outcome import Outcome, OutcomeClass
 
@@ -26,13 +28,14 @@ class Evidence(NamedTuple):
     pushed: Bools  # it can't take so much: 429, 503, no whole answer
 
 
-def read_evidence(rows: Rows) -> Evidence | None:
+def read_evidence(rows: Rows, outcomes: Sequence[Outcome]) -> Evidence | None:
     """None: all ended well, which needs no look."""
     outcome, status = rows["outcome"], rows["http_status"]
     if not outcome.any():
         return None
     good = outcome == OutcomeClass.SUCCESS
-    passing = outcome == OutcomeClass.RETRYABLE
+    sent = np.fromiter((not one.unsent for one in outcomes), np.bool_, len(rows))
+    passing = (outcome == OutcomeClass.RETRYABLE) & sent
     timed_out = outcome == OutcomeClass.TIMEOUT
     failed = timed_out | (passing & ((status == 0) | (status >= 500)))
     answered = good | ((passing | (outcome == OutcomeClass.PERMANENT)) & (status > 0) & ~failed)

@@ -101,7 +101,7 @@ class HostGate:
         if not self._rates_handlers and works and (first := works[0]) is not None and _is_handler(first.target):
             return  # they have no places here
         now_ms = self._clock.monotonic_ms()
-        evidence = None if ended is None else read_evidence(ended.rows)
+        evidence = None if ended is None else read_evidence(ended.rows, ended.outcomes)
         for name, numbers in self._by_host(works).items():
             host = self.hosts.known[name]
             if ended is not None and host.waiting.kind == KIND_WEBHOOK:
