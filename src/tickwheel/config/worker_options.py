@@ -4,7 +4,10 @@ import msgspec
 
 
 class WorkerOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """Checked already. No server: it uses the store of the settings."""
+    """Checked already. No server: it uses the store of the settings.
+
+    `tenant_id`: it gets runs of that tenant only. Over HTTP the token says so.
+    """
 
     servers: tuple[str, ...] = ()
     token: str | None = None
@@ -13,3 +16,4 @@ class WorkerOptions(msgspec.Struct, frozen=True, kw_only=True):
     high: int = 10
     prefetch: int | None = None
     webhooks: bool = False
+    tenant_id: str | None = None

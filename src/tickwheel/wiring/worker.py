@@ -163,6 +163,7 @@ class _Parts:
                 handlers=self._handlers.names,
                 webhooks=self._options.webhooks,
                 lease_ms=self._settings.lease_seconds * 1000,
+                tenant_id=self._options.tenant_id,
             )
             loop = self._loop(source, clock, self._note(via="store", address=address))
         except BaseException:
@@ -180,6 +181,7 @@ class _Parts:
             slots=self._options.high,
             via=via,
             address=address,
+            tenant_id=self._options.tenant_id,
         )
 
     def _loop(self, source: WorkSource, clock: Clock, note: WorkerNote) -> WorkerLoop:

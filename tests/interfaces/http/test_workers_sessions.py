@@ -31,7 +31,8 @@ async def test_a_worker_is_listed_with_what_it_said(world: PullWorld) -> None:
     assert worker == {
         "worker_id": worker_id,
         "name": "reports",
-        "via": "http",
+        "tenant_id": None,
+            "via": "http",
         "version": "1.2",
         "handlers": ["b", "a"],
         "webhooks": True,

@@ -9,6 +9,7 @@ from tickwheel.config import ENV_PREFIX, Settings, WorkerOptions, setting_defaul
 from tickwheel.domain.errors import ConfigError, FieldProblem
 from tickwheel.interfaces.cli.settings_options import ALL, read_settings, settings_options
 from tickwheel.interfaces.worker.concurrency import parse_concurrency
+from tickwheel.interfaces.worker.own_tenant import find_tenant_problem
 
 SHARED: Final = (
     "app",
@@ -77,6 +78,9 @@ DEFAULT_CONCURRENCY: Final = "10"
 )
 @click.option("--webhooks", is_flag=True, help="Make webhooks too, not only handlers.")
 @click.option("--name", metavar="TEXT", help="The worker's name in lists and logs (default: machine and process).")
+@click.option(
+    "--tenant", metavar="ID", help="With a store: get runs of this tenant only. A token says it by itself."
+)
 @click.option("--reload", is_flag=True, help="Start again whenever a .py file under this folder changes.")
 @settings_options(leave_out=LEFT_OUT)
 @click.pass_context
@@ -86,6 +90,9 @@ def worker(context: click.Context, /, reload: bool, **given: Any) -> None:
     It takes runs of the handlers that --app brings (and webhooks with --webhooks), from a server over HTTP
     (--server), or inside the trust zone straight from the PostgreSQL store and its queue (--store, --queue), as
     `tickwheel serve` has them. SIGTERM drains: running work gets the grace time, the rest is handed back.
+
+    With the token of a tenant, or with --store and --tenant, it gets runs of that tenant and no others, and as
+    long as it is there nobody else gets those.
 
     A worker that dies loses nothing: its runs start elsewhere, within two seconds where its connection breaks. On
     SQLite a worker and its server talk over HTTP.
@@ -113,6 +120,9 @@ def read_options(context: click.Context, given: dict[str, Any]) -> tuple[WorkerO
     if servers:
         message = "doesn't go with --server: it is for workers that take their work from the store"
         problems += [FieldProblem(f"--{name.replace('_', '-')}", message) for name in asked]
+    tenant_problem = find_tenant_problem(servers, given["tenant"])
+    if tenant_problem is not None:
+        problems.append(FieldProblem("--tenant", tenant_problem))
     low, high = parse_concurrency(given["concurrency"], problems, "--concurrency")
     token = (given["token"] or "").split(",")[0].strip()  # the server's variable may hold several
     if not token.isprintable() or not token.isascii():
@@ -139,5 +149,6 @@ def read_options(context: click.Context, given: dict[str, Any]) -> tuple[WorkerO
         high=high,
         prefetch=given["prefetch"],
         webhooks=given["webhooks"],
+        tenant_id=given["tenant"],
     )
     return options, settings

@@ -15,16 +15,26 @@ def workers(api: Api) -> None:
     """List the live workers.
 
     A worker is a process apart from the server that executes runs: over HTTP, or with the database itself (VIA).
-    Nodes that execute runs themselves are no workers. One that was silent for 15 s is gone.
+    Nodes that execute runs themselves are no workers. One that was silent for 15 s is gone. A worker of a TENANT
+    gets runs of that tenant only, others serve all (*). --tenant shows a tenant's own.
     """
-    api.show(calls.list_workers(), _show)
+    api.show(calls.list_workers(api.tenant), _show)
 
 
 def _show(found: WorkerList) -> None:
     print_table(
-        ("WORKER", "NAME", "VIA", "BUSY", "STATE", "SEEN", "SERVES"),
+        ("WORKER", "NAME", "TENANT", "VIA", "BUSY", "STATE", "SEEN", "SERVES"),
         [
-            (w.worker_id, w.name, w.via, f"{w.busy}/{w.slots}", _state(w), short(w.seen_at), _serves(w))
+            (
+                w.worker_id,
+                w.name,
+                "*" if w.tenant_id is None else w.tenant_id,
+                w.via,
+                f"{w.busy}/{w.slots}",
+                _state(w),
+                short(w.seen_at),
+                _serves(w),
+            )
             for w in found.workers
         ],
         empty="There is no worker.",

@@ -198,9 +198,9 @@ def preview_schedule(question: Mapping[str, Any]) -> Call[models.Preview]:
     return Call(method="POST", path="/v1/schedules/preview", body=body, read=_preview)
 
 
-def list_workers() -> Call[models.WorkerList]:
+def list_workers(tenant_id: str | None) -> Call[models.WorkerList]:
     """GET /v1/workers."""
-    return Call(method="GET", path="/v1/workers", read=_workers)
+    return Call(method="GET", path="/v1/workers" + _query(tenant_id), read=_workers)
 
 
 def health() -> Call[models.Health]:

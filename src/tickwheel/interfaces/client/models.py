@@ -277,10 +277,14 @@ class Preview(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LiveWorker(msgspec.Struct, frozen=True, kw_only=True):
-    """A worker with a session. `via`: `store` (it uses the database itself) or `http`."""
+    """A worker with a session. `via`: `store` (it uses the database itself) or `http`.
+
+    `tenant_id`: whose runs it gets; None: those of all tenants.
+    """
 
     worker_id: str
     name: str
+    tenant_id: str | None = None
     via: str
     version: str
     handlers: tuple[str, ...]

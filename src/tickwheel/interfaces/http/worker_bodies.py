@@ -221,10 +221,14 @@ class LeaveAnswer(msgspec.Struct):
 
 
 class WorkerBody(msgspec.Struct):
-    """A live worker. `via`: `store` (it uses the database itself) or `http`."""
+    """A live worker. `via`: `store` (it uses the database itself) or `http`.
+
+    `tenant_id`: whose runs it gets; null: those of all tenants.
+    """
 
     worker_id: str
     name: str
+    tenant_id: str | None
     via: str
     version: str
     handlers: tuple[str, ...]
@@ -238,7 +242,7 @@ class WorkerBody(msgspec.Struct):
 
 
 class WorkerList(msgspec.Struct):
-    """All live workers, by id."""
+    """Live workers, by id."""
 
     workers: list[WorkerBody]
 

@@ -42,8 +42,8 @@ _EITHER: Final = ("snooze_seconds", "unstarted", "cancelled", "timed_out", "lost
 B = TypeVar("B", CompletedRun, FailedRun)
 
 
-def poll_of(request: PollRequest) -> Poll:
-    """Raises `InvalidRequest` where fields do not go together."""
+def poll_of(request: PollRequest, tenant_id: str | None = None) -> Poll:
+    """The poll of a caller bound to that tenant, or to none. Raises `InvalidRequest` for fields in conflict."""
     slots, worker = request.slots, request.worker
     problems = []
     if not request.handlers and not request.webhooks:
@@ -63,6 +63,7 @@ def poll_of(request: PollRequest) -> Poll:
         via="http",
         draining=worker.draining,
         stalled=worker.stalled,
+        tenant_id=tenant_id,
     )
     return Poll(
         worker=worker.id or "",
@@ -199,6 +200,7 @@ def worker_body(state: WorkerState) -> WorkerBody:
     return WorkerBody(
         worker_id=state.incarnation,
         name=note.name,
+        tenant_id=note.tenant_id,
         via=note.via,
         version=note.version,
         handlers=note.handlers,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final, Self
 from tickwheel.config import Settings, WorkerOptions
 from tickwheel.domain.errors import ConfigError, FieldProblem
 from tickwheel.interfaces.worker.concurrency import checked_concurrency
+from tickwheel.interfaces.worker.own_tenant import find_tenant_problem
 from tickwheel.wiring import WorkerProcess, open_worker, registered_handlers
 
 if TYPE_CHECKING:
@@ -27,7 +28,8 @@ class Worker:
     `store` and `queue` that the servers use. `app` names a module with handlers (`module` or `module:object`);
     `handlers` gives a set of them; with neither, those registered through `tickwheel.handler` are used.
     `concurrency` is the number of runs at a time, or a pair (least, most) between which the worker finds it by
-    itself. `prefetch` runs are taken ahead of free slots (None: by how short runs are).
+    itself. `prefetch` runs are taken ahead of free slots (None: by how short runs are). With a store and a
+    `tenant_id` it gets runs of that tenant only; over HTTP the token says so.
 
     `run` blocks until SIGTERM or Ctrl-C; `run_async` until it is cancelled; `async with` starts and stops. However
     it stops, what runs gets `grace_seconds` to end, and the rest is handed back.
@@ -46,11 +48,15 @@ class Worker:
         prefetch: int | None = None,
         webhooks: bool = False,
         name: str = "",
+        tenant_id: str | None = None,
         grace_seconds: float = DEFAULT_GRACE_SECONDS,
     ) -> None:
         """Raises `ConfigError` with everything that is wrong with the arguments."""
         servers = (server,) if isinstance(server, str) else tuple(server or ())
         problems = _problems(servers, store, app, handlers)
+        tenant_problem = find_tenant_problem(servers, tenant_id)
+        if tenant_problem is not None:
+            problems.append(FieldProblem("tenant_id", tenant_problem))
         low, high = checked_concurrency(concurrency, problems)
         if problems:
             raise ConfigError(problems)
@@ -63,6 +69,7 @@ class Worker:
             high=high,
             prefetch=prefetch,
             webhooks=webhooks,
+            tenant_id=tenant_id,
         )
         self._handlers, self._grace_ms = handlers, int(grace_seconds * 1000)
         self._running: WorkerProcess | None = None

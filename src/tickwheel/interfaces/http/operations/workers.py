@@ -3,6 +3,7 @@
 from typing import Final
 
 from tickwheel.domain.access import Scope
+from tickwheel.domain.limits import TENANT_CHARS
 from tickwheel.domain.scaling import DRAIN_SECONDS_DEFAULT, DRAIN_SECONDS_MAX
 from tickwheel.interfaces.http.operations import examples
 from tickwheel.interfaces.http.operations.model import Body, Operation, Param, Reply
@@ -196,17 +197,27 @@ WORKER_OPERATIONS: Final = (
         scope=Scope.WORKERS_READ,
         tag=_TAG,
         summary="List live workers",
-        description="All sessions of the store, whatever their transport; a silent one too, until it is over.",
+        description="All sessions of the store, whatever their transport; a silent one too, until it is over. "
+        "A worker's `tenant_id` is null where it serves all tenants. A token of one tenant sees the tenant's own.",
+        params=(
+            Param(
+                "tenant_id",
+                "query",
+                "Only the own workers of this tenant.",
+                {"type": "string", "minLength": 1, "maxLength": TENANT_CHARS},
+            ),
+        ),
         replies=(
             Reply(
                 200,
-                "All of them.",
+                "The workers, by id.",
                 "WorkerList",
                 {
                     "workers": [
                         {
                             "worker_id": _WORKER_ID,
                             "name": "reports-3",
+                            "tenant_id": None,
                             "via": "http",
                             "version": "",
                             "handlers": ["report"],
@@ -222,7 +233,7 @@ WORKER_OPERATIONS: Final = (
                 },
             ),
         ),
-        problems=("invalid_request", "store_unavailable", "not_ready"),
+        problems=("invalid_request", "not_found", "store_unavailable", "not_ready"),
     ),
     Operation(
         method="GET",

@@ -10,6 +10,7 @@ from tickwheel.interfaces.http.deps import Deps
 from tickwheel.interfaces.http.endpoints import Key
 from tickwheel.interfaces.http.resource import Call, Handler
 from tickwheel.interfaces.http.small_bodies import decode
+from tickwheel.interfaces.http.tenants import tenant_filter
 from tickwheel.interfaces.http.wire import Answer, Refusal, ok
 from tickwheel.interfaces.http.worker_bodies import (
     BEATS_BYTES,
@@ -48,7 +49,7 @@ _LEAVE: Final = msgspec.json.Decoder(LeaveRequest)
 
 
 class WorkerRoutes:
-    """The pull protocol."""
+    """The pull protocol. Whoever has a token of one tenant works for that tenant only."""
 
     def __init__(self, deps: Deps) -> None:
         self._found = deps.workers
@@ -71,14 +72,16 @@ class WorkerRoutes:
         }
 
     async def list(self, call: Call) -> Answer:
-        """All live workers."""
+        """All live workers, or a tenant's own."""
+        tenant_id = tenant_filter(call)
         call.query.done()
-        return ok(WorkerList([worker_body(state) for state in await self._desk.workers()]))
+        return ok(WorkerList([worker_body(state) for state in await self._desk.workers(tenant_id)]))
 
     async def poll(self, call: Call) -> Answer:
         """Runs for a worker, or nothing after a while."""
         call.query.done()
-        ask, desk = poll_of(decode(_POLL, await call.json_body(POLL_BYTES))), self._desk
+        request, desk = decode(_POLL, await call.json_body(POLL_BYTES)), self._desk
+        ask = poll_of(request, call.principal.tenant_id)
         gone = asyncio.Event()
         with call.watching(gone):
             # Nothing is awaited between the last look at `gone` and the writing of the answer.
@@ -98,7 +101,8 @@ class WorkerRoutes:
         """Keep the session and the leases."""
         call.query.done()
         request = decode(_HEARTBEAT, await call.json_body(BEATS_BYTES))
-        is_open, beaten = await self._desk.beat(request.worker_id, [beat_of(body) for body in request.runs])
+        beats = [beat_of(body) for body in request.runs]
+        is_open, beaten = await self._desk.beat(request.worker_id, beats, call.principal.tenant_id)
         answers = [beat_answer(body, one) for body, one in zip(request.runs, beaten, strict=True)]
         return ok(HeartbeatAnswer(is_open, answers))
 
@@ -106,18 +110,20 @@ class WorkerRoutes:
         """Runs that succeeded."""
         call.query.done()
         request = decode(_COMPLETE, await call.json_body(ENDS_BYTES))
-        refusals = await self._desk.end(request.worker_id, [success_of(body) for body in request.runs])
+        ends = [success_of(body) for body in request.runs]
+        refusals = await self._desk.end(request.worker_id, ends, call.principal.tenant_id)
         return ok(EndsAnswer(end_answers(request.runs, refusals)))
 
     async def fail(self, call: Call) -> Answer:
         """Runs that did not."""
         call.query.done()
         request = decode(_FAIL, await call.json_body(ENDS_BYTES))
-        refusals = await self._desk.end(request.worker_id, failures_of(request.runs))
+        refusals = await self._desk.end(request.worker_id, failures_of(request.runs), call.principal.tenant_id)
         return ok(EndsAnswer(end_answers(request.runs, refusals)))
 
     async def leave(self, call: Call) -> Answer:
         """The worker goes."""
         call.query.done()
         request = decode(_LEAVE, await call.json_body(POLL_BYTES))
-        return ok(LeaveAnswer(await self._desk.leave(request.worker_id, keys_of(request.holding))))
+        holding = keys_of(request.holding)
+        return ok(LeaveAnswer(await self._desk.leave(request.worker_id, holding, call.principal.tenant_id)))
