@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 
 from tickwheel.config.jwt_rules import check_jwt
 from tickwheel.config.rates import handler_rates, host_rates
+from tickwheel.config.secret_keys import parse_secret_key, without_repetitions
 from tickwheel.config.settings import (
     ALL_ROLES,
     CLUSTER_SCHEMES,
@@ -43,6 +44,7 @@ def check_together(settings: Settings, origin: Mapping[str, str], problems: list
     _check_texts(settings, wrong)
     _check_tokens(settings, wrong)
     check_jwt(settings, wrong)
+    _check_secrets_keys(settings, wrong)
     _check_store(settings, wrong)
     _check_roles(settings, wrong)
     if settings.advertise and settings.loopback_only and settings.advertise not in LOOPBACK_HOSTS:
@@ -87,6 +89,13 @@ def _check_tokens(settings: Settings, wrong: Wrong) -> None:
         if len(token) < SHORTEST_TOKEN_CHARS or not token.isascii() or any(c.isspace() for c in token):
             wrong("token", f"a token needs at least {SHORTEST_TOKEN_CHARS} ASCII characters without blanks")
             break
+
+
+def _check_secrets_keys(settings: Settings, wrong: Wrong) -> None:
+    try:
+        without_repetitions(map(parse_secret_key, settings.secrets_key))
+    except ValueError as error:
+        wrong("secrets_key", str(error))
 
 
 def _check_store(settings: Settings, wrong: Wrong) -> None:

@@ -142,6 +142,13 @@ class Settings:
         (), "Runs of a handler per time, such as handler:send_mail=50/s; several allowed."
     )
     webhook_secret: tuple[str, ...] = _setting((), "Signing secret (whsec_…); two while they are rotated.")
+    secrets_key: tuple[str, ...] = _setting(
+        (), "Key that stored secrets are sealed under, ID:BASE64 or base64 of 32 bytes; several: the first seals."
+    )
+    secrets_key_file: str = _setting("", "File with such keys, one a line, that nobody else can read.")
+    secrets_key_command: str = _setting(
+        "", "Command that prints such keys, one a line (a key service); run at the start, without a shell."
+    )
     handler_slots: int = _setting(512, "Python handlers running at a time.", low=1, high=10_000)
     lease_seconds: int = _setting(30, "How long a worker holds a run without renewing.", low=5, high=3_600)
     grace_seconds: int = _setting(10, "How long a stop waits for running work.", low=0, high=3_600)
@@ -178,7 +185,7 @@ class Settings:
         return f"Settings({', '.join(f'{k}={v!r}' for k, v in shown.items())})"
 
 
-SECRET: Final = frozenset({"token", "jwt_secret", "webhook_secret"})
+SECRET: Final = frozenset({"token", "jwt_secret", "webhook_secret", "secrets_key", "secrets_key_command"})
 WITH_PASSWORDS: Final = ("store", "coordinator", "queue", "buffer", "key_cache", "lease_cache", "store_reads")
 """Addresses that may hold a password."""
 TYPES: Final[dict[str, Any]] = get_type_hints(Settings)
