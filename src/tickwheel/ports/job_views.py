@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from tickwheel.domain.job import Job
+from tickwheel.domain.job import Job, JobState
 from tickwheel.domain.run import TERMINAL, RunState
 from tickwheel.ports.store import FirstTimer, JobView, Run
 
@@ -41,3 +41,20 @@ def live_run(view: JobView) -> Run | None:
         attempt=0,
         lane=view.job.lane,
     )
+
+
+def job_run(view: JobView) -> Run | None:
+    """The ledger row of a one-off's instant; None for recurring jobs and while there is none."""
+    scheduled_ms = view.job.scheduled_ms
+    if view.job.recurring or scheduled_ms is None:
+        return None
+    candidates = (*view.open_runs, view.last_run)
+    return next((run for run in candidates if run is not None and run.scheduled_ms == scheduled_ms), None)
+
+
+def job_status(view: JobView) -> str:
+    """A one-off's status is its run's state, a recurring job's its own: SCHEDULED stands for active."""
+    run = job_run(view)
+    if run is not None:
+        return run.state.name
+    return RunState.SCHEDULED.name if view.job.state is JobState.ACTIVE else view.job.state.name

@@ -49,7 +49,7 @@ class AuditEntry(msgspec.Struct, frozen=True):
     actor: str
     source: str
     action: str
-    subject: str  # printed id of the job, run or record; "<count> jobs" for a batch
+    subject: str  # printed id of the job or run, "<kind>:<name>" of a record; "<count> jobs" for a batch
     before: str | None = None
     after: str | None = None
 
@@ -78,10 +78,12 @@ class Registry(Protocol):
     """Every verb raises `StoreUnavailable` (nothing was written) or `OutcomeUnknown`; both repeat well."""
 
     async def put_record(self, record: Record, act: Act, *, expected_version: int | None, shown: str) -> Record:
-        """Insert (`expected_version` 0), replace that version, or whatever there is (None); gives it as stored.
+        """Insert (`expected_version` 0), replace that version, or put it whatever there is (None).
 
-        `shown` is what the audit log says of the new body: JSON without secrets. Raises `Conflict` when there is
-        one already, `VersionMismatch` when it is at another version, `NotFound` when there is none to replace.
+        Gives it as stored: with its new version, the store's time, and the latest use that is known. `shown` is
+        what the audit log says of the new body: JSON without secrets; the entry's subject is "<kind>:<name>".
+        Raises `Conflict` when there is one already, `VersionMismatch` when it is at another version, `NotFound`
+        when there is none at the version that was named.
         """
         ...
 
@@ -102,7 +104,7 @@ class Registry(Protocol):
         ...
 
     async def append_entries(self, entries: Sequence[AuditEntry]) -> None:
-        """Add entries that belong to no other change, such as a refused sign-in."""
+        """Add entries that belong to no other change, such as a refused sign-in. `at_ms` 0: the store's time."""
         ...
 
     async def audit_log(self, query: AuditLogQuery) -> AuditLogPage:

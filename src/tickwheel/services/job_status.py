@@ -5,7 +5,10 @@ from typing import Final
 from tickwheel.domain.job import Job, JobState
 from tickwheel.domain.run import SEED_A_WORD, RunState
 from tickwheel.domain.schedule import next_occurrence
-from tickwheel.ports.store import JobView, Run
+from tickwheel.ports.job_views import job_run, job_status
+from tickwheel.ports.store import JobView
+
+__all__ = ["compact_status", "instant_of", "job_run", "job_status", "next_run_ms", "overdue_ms"]
 
 PATIENCE_MS: Final = 60_000
 """A run that has waited longer is overdue, however rare its job's occurrences are."""
@@ -16,23 +19,6 @@ def instant_of(job: Job) -> int:
     if job.scheduled_ms is None:
         raise ValueError("a recurring job has no instant of its own")
     return job.scheduled_ms
-
-
-def job_run(view: JobView) -> Run | None:
-    """The ledger row of a one-off's instant; None for recurring jobs and while there is none."""
-    scheduled_ms = view.job.scheduled_ms
-    if view.job.recurring or scheduled_ms is None:
-        return None
-    candidates = (*view.open_runs, view.last_run)
-    return next((run for run in candidates if run is not None and run.scheduled_ms == scheduled_ms), None)
-
-
-def job_status(view: JobView) -> str:
-    """A one-off's status is its run's state, a recurring job's its own: SCHEDULED stands for active."""
-    run = job_run(view)
-    if run is not None:
-        return run.state.name
-    return RunState.SCHEDULED.name if view.job.state is JobState.ACTIVE else view.job.state.name
 
 
 def compact_status(view: JobView) -> str:

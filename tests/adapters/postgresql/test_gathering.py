@@ -9,6 +9,7 @@ import pytest
 from tickwheel.adapters.postgresql import insert
 from tickwheel.adapters.postgresql.session import Session
 from tickwheel.adapters.postgresql.store import GATHERED_BELOW
+from tickwheel.ports.audit_entries import Call
 from tickwheel.ports.store import Inserted, InsertStatus, NewJob
 
 from .calendar import Calendar
@@ -23,12 +24,14 @@ class HeldInserts:
         self._insert = insert.insert_jobs
         monkeypatch.setattr(insert, "insert_jobs", self)
 
-    def __call__(self, session: Session, jobs: Sequence[NewJob], pin_ms: int | None = None) -> list[Inserted]:
+    def __call__(
+        self, session: Session, jobs: Sequence[NewJob], pin_ms: int | None, calls: Sequence[Call]
+    ) -> list[Inserted]:
         self.sizes.append(len(jobs))
         if len(self.sizes) == 1:
             self.begun.set()
             assert self.let_go.wait(20)
-        return self._insert(session, jobs, pin_ms)
+        return self._insert(session, jobs, pin_ms, calls)
 
 
 async def test_single_jobs_that_come_during_a_commit_share_the_next(

@@ -8,12 +8,15 @@ from collections.abc import Callable
 
 from msgspec.structs import replace
 
+from tickwheel.adapters.memory import audit_log
 from tickwheel.adapters.memory.tables import LedgerRow, Tables
 from tickwheel.adapters.memory.views import job_view
 from tickwheel.domain.job import Job, JobState
 from tickwheel.domain.ledger_moves import CHANGE_MOVES
 from tickwheel.domain.run import TERMINAL, IllegalTransition, RunState
+from tickwheel.ports.audit_entries import change_entry, run_entry
 from tickwheel.ports.job_views import live_run
+from tickwheel.ports.registry import Act
 from tickwheel.ports.store import Change, Changed, FirstTimer, JobView, LedgerWrite, NewJob, Run
 
 
@@ -23,12 +26,14 @@ def change_job(
     job_id: bytes,
     decide: Callable[[JobView, int], Change],
     now_ms: int,
+    act: Act | None = None,
 ) -> Changed | None:
     """See `JobStore.change_job`."""
     job = find_job(tables, tenant_id, job_id)
     if job is None:
         return None
-    return apply(tables, job, decide(job_view(tables, job), now_ms), now_ms)
+    view = job_view(tables, job)
+    return apply_told(tables, view, decide(view, now_ms), now_ms, act)
 
 
 def change_run(
@@ -38,6 +43,7 @@ def change_run(
     scheduled_ms: int,
     decide: Callable[[JobView, Run, int], Change],
     now_ms: int,
+    act: Act | None = None,
 ) -> Changed | None:
     """See `JobStore.change_run`."""
     job = find_job(tables, tenant_id, job_id)
@@ -47,7 +53,21 @@ def change_run(
     run = find_run(tables, view, scheduled_ms)
     if run is None:
         return None
-    return apply(tables, job, decide(view, run, now_ms), now_ms)
+    change = decide(view, run, now_ms)
+    changed = apply(tables, job, change, now_ms)
+    entry = None if act is None else run_entry(act, run, change, now_ms)
+    if entry is not None:
+        audit_log.append(tables, [entry])
+    return changed
+
+
+def apply_told(tables: Tables, view: JobView, change: Change, now_ms: int, act: Act | None) -> Changed:
+    """Write the change of a job, and what the audit log says of it."""
+    changed = apply(tables, view.job, change, now_ms)
+    entry = None if act is None else change_entry(act, view, changed.view, change, now_ms)
+    if entry is not None:
+        audit_log.append(tables, [entry])
+    return changed
 
 
 def find_job(tables: Tables, tenant_id: str, job_id: bytes) -> Job | None:

@@ -2,16 +2,22 @@
 
 from collections.abc import Callable, Sequence
 
-from tickwheel.adapters.memory.changes import apply, insert_job
+from tickwheel.adapters.memory import audit_log
+from tickwheel.adapters.memory.changes import apply_told, insert_job
 from tickwheel.adapters.memory.tables import KeyRow, Tables
 from tickwheel.adapters.memory.views import job_view
+from tickwheel.ports.audit_entries import created_entries, created_entry
 from tickwheel.ports.keys import Key, KeyHolder
+from tickwheel.ports.registry import Act
 from tickwheel.ports.store import Change, Changed, Inserted, InsertStatus, JobView, NewJob
 
 
-def insert_jobs(tables: Tables, jobs: Sequence[NewJob], now_ms: int) -> list[Inserted]:
+def insert_jobs(tables: Tables, jobs: Sequence[NewJob], now_ms: int, act: Act | None = None) -> list[Inserted]:
     """One answer per job, in order."""
-    return [_insert(tables, new, now_ms) for new in jobs]
+    answers = [_insert(tables, new, now_ms) for new in jobs]
+    if act is not None:
+        audit_log.append(tables, created_entries(jobs, answers, [(act, len(jobs))], now_ms))
+    return answers
 
 
 def find_keys(tables: Tables, keys: Sequence[Key]) -> list[KeyHolder | None]:
@@ -29,18 +35,21 @@ def put_named(
     name: str,
     decide: Callable[[JobView | None, int], NewJob | Change],
     now_ms: int,
+    act: Act | None = None,
 ) -> Changed:
     """See `JobStore.put_named`."""
     job_id = tables.named.get((tenant_id, name))
-    job = None if job_id is None else tables.jobs[job_id]
-    decision = decide(None if job is None else job_view(tables, job), now_ms)
+    view = None if job_id is None else job_view(tables, tables.jobs[job_id])
+    decision = decide(view, now_ms)
     if isinstance(decision, Change):
-        if job is None:
+        if view is None:
             raise ValueError("there is no job of that name to change")
-        return apply(tables, job, decision, now_ms)
-    if job is not None:
+        return apply_told(tables, view, decision, now_ms, act)
+    if view is not None:
         raise ValueError("there is a live job of that name already")
     insert_job(tables, decision, now_ms)
+    if act is not None:
+        audit_log.append(tables, [created_entry(act, decision.job, now_ms)])
     timers = () if decision.timer is None else (decision.timer,)
     return Changed(job_view(tables, decision.job), timers)
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from tickwheel.adapters.memory import (
     audit,
+    audit_log,
     chains,
     changes,
     inserts,
@@ -25,12 +26,14 @@ from tickwheel.adapters.memory import (
 from tickwheel.adapters.memory.claims import ClaimTransaction
 from tickwheel.adapters.memory.completions import CompletionTransaction
 from tickwheel.adapters.memory.ownership import Ownership
+from tickwheel.adapters.memory.registry import MemoryRegistry
 from tickwheel.adapters.memory.tables import Tables
 from tickwheel.adapters.memory.views import full_run, job_view, with_progress
 from tickwheel.domain.columns import Bools, Ints, Rows
 from tickwheel.domain.job import JobState, encode_spec
 from tickwheel.domain.outcome import ProgressNote
 from tickwheel.ports.audit import AuditPiece
+from tickwheel.ports.audit_entries import dropped_entry
 from tickwheel.ports.clock import Clock
 from tickwheel.ports.keys import Key, KeyHolder
 from tickwheel.ports.registry import Act
@@ -57,8 +60,8 @@ from tickwheel.ports.store import (
 from tickwheel.ports.workers import WorkerNote, WorkerState
 
 
-class MemoryStore:
-    """Implements `ports.store.Store` and `ports.shards.ShardStore`; `clock` is the store's clock."""
+class MemoryStore(MemoryRegistry):
+    """Implements `ports.store.Store`, `ports.shards.ShardStore` and `Registry`; `clock` is the store's clock."""
 
     def __init__(self, clock: Clock, tables: Tables | None = None) -> None:
         self._clock = clock
@@ -68,7 +71,7 @@ class MemoryStore:
 
     async def insert_jobs(self, jobs: Sequence[NewJob], act: Act | None = None) -> Sequence[Inserted]:
         with self._tables.transaction():
-            return inserts.insert_jobs(self._tables, jobs, self._clock.now_ms())
+            return inserts.insert_jobs(self._tables, jobs, self._clock.now_ms(), act)
 
     async def find_keys(self, keys: Sequence[Key]) -> Sequence[KeyHolder | None]:
         """See `ports.keys.KeyedStore`."""
@@ -78,18 +81,18 @@ class MemoryStore:
         self, tenant_id: str, job_id: bytes, decide: JobDecision, act: Act | None = None
     ) -> Changed | None:
         with self._tables.transaction():
-            return changes.change_job(self._tables, tenant_id, job_id, decide, self._clock.now_ms())
+            return changes.change_job(self._tables, tenant_id, job_id, decide, self._clock.now_ms(), act)
 
     async def change_run(
         self, tenant_id: str, job_id: bytes, scheduled_ms: int, decide: RunDecision, act: Act | None = None
     ) -> Changed | None:
         now_ms = self._clock.now_ms()
         with self._tables.transaction():
-            return changes.change_run(self._tables, tenant_id, job_id, scheduled_ms, decide, now_ms)
+            return changes.change_run(self._tables, tenant_id, job_id, scheduled_ms, decide, now_ms, act)
 
     async def put_named(self, tenant_id: str, name: str, decide: NamedDecision, act: Act | None = None) -> Changed:
         with self._tables.transaction():
-            return inserts.put_named(self._tables, tenant_id, name, decide, self._clock.now_ms())
+            return inserts.put_named(self._tables, tenant_id, name, decide, self._clock.now_ms(), act)
 
     async def get_job(self, tenant_id: str, job_id: bytes) -> JobView | None:
         job = changes.find_job(self._tables, tenant_id, job_id)
@@ -176,6 +179,9 @@ class MemoryStore:
         if key not in self._tables.dead or self._tables.ledger[key].run.tenant_id != tenant_id:
             return False
         del self._tables.dead[key]
+        if act is not None:
+            entry = dropped_entry(act, tenant_id, job_id, scheduled_ms, self._clock.now_ms())
+            audit_log.append(self._tables, [entry])
         return True
 
     async def now_ms(self) -> int:

@@ -17,6 +17,7 @@ from tickwheel.domain.ids import SHARD_COUNT
 from tickwheel.domain.job import Job, JobState, Lane
 from tickwheel.domain.outcome import ProgressNote
 from tickwheel.domain.run import IN_FLIGHT, RunState
+from tickwheel.ports.registry import AuditEntry, Record
 from tickwheel.ports.store import AttemptRecord, FirstTimer, Run
 from tickwheel.ports.workers import WorkerState
 
@@ -79,6 +80,14 @@ class KeyRow:
     created_ms: int
 
 
+@dataclass(slots=True)
+class RecordRow:
+    """A record, and what the audit log says of it."""
+
+    record: Record
+    shown: str
+
+
 class Tables:
     """All rows of one database."""
 
@@ -97,6 +106,12 @@ class Tables:
         """What limits of concurrency count."""
         self.slots_of: dict[RunKey, set[str]] = {}
         self.sessions: dict[str, WorkerState] = {}
+        self.records: dict[tuple[str, str, str], RecordRow] = {}
+        """By kind, tenant and name."""
+        self.records_version = 0
+        self.audit_log: dict[tuple[int, int], AuditEntry] = {}
+        """By instant and number."""
+        self.entry_count = 0
         self.transactions = Transactions()
         self.timers_by_xid: dict[int, set[TimerKey]] = {}
         self._session_count = 0

@@ -4,10 +4,11 @@ The plan of a piece names each leaf of three tables. It is made in a tenth of a 
 compiling it would take a minute, which PostgreSQL would do for its many nodes, so compiling is switched off.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 from uuid import UUID
 
+from tickwheel.adapters.postgresql.lines import Lines
 from tickwheel.adapters.postgresql.session import Session
 from tickwheel.adapters.postgresql.statements import load_statements
 from tickwheel.adapters.postgresql.views import snapshot
@@ -19,6 +20,25 @@ SQL: Final = {
 }
 _FIRST: Final = f"{0:032x}:{-(1 << 62)}"
 _FIRST_HOME: Final = f"{0:032x}:-1"
+
+
+class PostgresqlAudit:
+    """Implements `ports.audit.Audited`; the part of `PostgresqlStore` that looks for what is lost."""
+
+    _readers: Lines
+
+    async def audit_jobs(self, after: str, limit: int, now_ms: int) -> AuditPiece:
+        return await self._readers.submit(lambda session: audit_jobs(session, after, limit, now_ms))
+
+    async def audit_runs(self, after: str, limit: int, now_ms: int, *, open_only: bool) -> AuditPiece:
+        return await self._readers.submit(lambda session: audit_runs(session, after, limit, now_ms, open_only))
+
+    async def audit_slots(self) -> int:
+        return await self._readers.submit(audit_slots)
+
+    async def old_leaves(self, before_ms: int) -> Mapping[str, int]:
+        """How many leaves of each table ended before that instant and are still there."""
+        return await self._readers.submit(lambda session: old_leaves(session, before_ms))
 
 
 def audit_jobs(session: Session, after: str, limit: int, now_ms: int) -> AuditPiece:

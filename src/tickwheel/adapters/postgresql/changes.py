@@ -13,16 +13,19 @@ from typing import Final, TypeVar
 import psycopg
 from psycopg.errors import CheckViolation
 
+from tickwheel.adapters.postgresql import audit_log
 from tickwheel.adapters.postgresql.application import SQL, Application, Moment, RunMoved, insert_job
 from tickwheel.adapters.postgresql.partitions import make_leaves
 from tickwheel.adapters.postgresql.records import home_of, uuid_of
 from tickwheel.adapters.postgresql.session import Session
 from tickwheel.adapters.postgresql.views import SQL as VIEWS
-from tickwheel.adapters.postgresql.views import find_runs, find_views
+from tickwheel.adapters.postgresql.views import Found, find_runs, find_views
 from tickwheel.domain.errors import StoreUnavailable
 from tickwheel.domain.ids import shard_of
 from tickwheel.domain.job import JobState
+from tickwheel.ports.audit_entries import change_entry, created_entry, run_entry
 from tickwheel.ports.job_views import live_run
+from tickwheel.ports.registry import Act, AuditEntry
 from tickwheel.ports.store import Change, Changed, JobDecision, NamedDecision, NewJob, RunDecision
 
 LOOKS: Final = 20
@@ -32,7 +35,12 @@ T = TypeVar("T")
 
 
 def change_job(
-    session: Session, tenant_id: str, job_id: bytes, decide: JobDecision, pinned_ms: int | None
+    session: Session,
+    tenant_id: str,
+    job_id: bytes,
+    decide: JobDecision,
+    pinned_ms: int | None,
+    act: Act | None = None,
 ) -> Changed | None:
     """See `JobStore.change_job`."""
 
@@ -41,13 +49,20 @@ def change_job(
         if moment is None:
             return None
         found = find_views(session, [job_id])[0]
-        return Application(session, found, moment).apply(needs.note(decide(found.view, moment.now_ms), moment))
+        decision = needs.note(decide(found.view, moment.now_ms), moment)
+        return _apply_told(session, found, decision, moment, act)
 
     return _until_settled(session, change)
 
 
 def change_run(
-    session: Session, tenant_id: str, job_id: bytes, scheduled_ms: int, decide: RunDecision, pinned_ms: int | None
+    session: Session,
+    tenant_id: str,
+    job_id: bytes,
+    scheduled_ms: int,
+    decide: RunDecision,
+    pinned_ms: int | None,
+    act: Act | None = None,
 ) -> Changed | None:
     """See `JobStore.change_run`."""
 
@@ -63,13 +78,21 @@ def change_run(
             if run is None or run.scheduled_ms != scheduled_ms:
                 return None
         decision = needs.note(decide(found.view, run, moment.now_ms), moment)
-        return Application(session, found, moment).apply(decision)
+        changed = Application(session, found, moment).apply(decision)
+        if act is not None:
+            _tell(session, run_entry(act, run, decision, moment.now_ms))
+        return changed
 
     return _until_settled(session, change)
 
 
 def put_named(
-    session: Session, tenant_id: str, name: str, decide: NamedDecision, pinned_ms: int | None
+    session: Session,
+    tenant_id: str,
+    name: str,
+    decide: NamedDecision,
+    pinned_ms: int | None,
+    act: Act | None = None,
 ) -> Changed:
     """See `JobStore.put_named`. Two who create one name meet at its row: one waits, and looks again."""
 
@@ -81,7 +104,10 @@ def put_named(
             if isinstance(decision, Change):
                 raise ValueError("there is no job of that name to change")
             needs.note_job(decision, moment)
-            return insert_job(session, decision, moment)
+            created = insert_job(session, decision, moment)
+            if act is not None:
+                _tell(session, created_entry(act, decision.job, moment.now_ms))
+            return created
         locked = _lock(session, tenant_id, holder, pinned_ms)
         if locked is None or _holder(session, tenant_id, name) != holder:
             raise RunMoved
@@ -89,9 +115,22 @@ def put_named(
         decision = decide(found.view, locked.now_ms)
         if not isinstance(decision, Change):
             raise ValueError("there is a live job of that name already")
-        return Application(session, found, locked).apply(needs.note(decision, locked))
+        return _apply_told(session, found, needs.note(decision, locked), locked, act)
 
     return _until_settled(session, change)
+
+
+def _apply_told(session: Session, found: Found, change: Change, moment: Moment, act: Act | None) -> Changed:
+    """Write the change of a job, and what the audit log says of it."""
+    changed = Application(session, found, moment).apply(change)
+    if act is not None:
+        _tell(session, change_entry(act, found.view, changed.view, change, moment.now_ms))
+    return changed
+
+
+def _tell(session: Session, entry: AuditEntry | None) -> None:
+    if entry is not None:
+        audit_log.append(session, [entry])
 
 
 class _Needs:

@@ -19,16 +19,19 @@ from typing import Any, Final
 
 import numpy as np
 
+from tickwheel.adapters.postgresql.audit_log import SQL, entry_bindings
+from tickwheel.adapters.postgresql.batches import Bindings
 from tickwheel.adapters.postgresql.session import Session
 from tickwheel.domain.columns import FLAG_KIND_MASK
 from tickwheel.domain.job import Job, Spec, encode_spec
 from tickwheel.ports.alike import alike_stretches
+from tickwheel.ports.audit_entries import Call, created_entries
 from tickwheel.ports.store import NewJob
 
 COPY_JOBS_FROM: Final = 64
 """Fewer jobs are cheaper by one statement: a COPY takes turns with the server."""
 
-_CLOCK: Final = b"""SELECT coalesce(%s::int8, tickwheel.clock_ms())
+_CLOCK: Final = b"""SELECT coalesce(%(pin)s::int8, tickwheel.clock_ms())
   FROM (SELECT pg_current_xact_id() AS xid OFFSET 0) AS drawn WHERE xid IS NOT NULL"""
 _HEAD: Final = b"PGCOPY\n\xff\r\n\0" + bytes(8)
 _TAIL: Final = b"\xff\xff"
@@ -80,13 +83,21 @@ _COPY_JOBS: Final = _copy("jobs", [*(name for name, _ in _JOB_NUMBERS), *_JOB_TE
 _COPY_TIMERS: Final = _copy("timers", [name for name, _ in _TIMER_NUMBERS])
 
 
-def copy_jobs(session: Session, jobs: Sequence[NewJob], pin_ms: int | None) -> None:
-    """Write plain jobs with their timers in one transaction. Raises `psycopg.errors.UniqueViolation`."""
+def copy_jobs(session: Session, jobs: Sequence[NewJob], pin_ms: int | None, calls: Sequence[Call] = ()) -> None:
+    """Write plain jobs with their timers in one transaction. Raises `psycopg.errors.UniqueViolation`.
+
+    `calls` are those that the jobs came in, with their acts, if there are any.
+    """
     alike = len(alike_stretches(jobs)) == 1
+    clock: bytes = _CLOCK
+    bindings: Bindings = {"pin": pin_ms}
+    if calls:
+        told = entry_bindings(created_entries(jobs, None, calls, 0))
+        clock, bindings = SQL["clock_and_entries"], bindings | told
     jobs = sorted(jobs, key=_id)  # of one instant that is shard by shard: neighbours in all indexes
     columns = _columns(jobs, alike=alike)
     with session.transaction():
-        [(now_ms,)] = session.rows(_CLOCK, (pin_ms,))
+        [(now_ms,)] = session.rows(clock, bindings)
         columns["first_due_ms"] = columns["due_ms"] = np.maximum(columns["due_ms"], now_ms)
         columns["armed_ms"] = np.full(len(jobs), now_ms)
         kinds = {"flags": np.bitwise_and(columns["flags"], FLAG_KIND_MASK)}

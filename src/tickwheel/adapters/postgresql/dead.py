@@ -2,12 +2,14 @@
 
 from typing import Final
 
-from tickwheel.adapters.postgresql import views
+from tickwheel.adapters.postgresql import audit_log, views
 from tickwheel.adapters.postgresql.records import cold_statements, job_keys, read_job, uuid_of
 from tickwheel.adapters.postgresql.session import Session
 from tickwheel.adapters.postgresql.views import snapshot
 from tickwheel.domain.ids import shard_of
+from tickwheel.ports.audit_entries import dropped_entry
 from tickwheel.ports.cursors import bound_kind, read_cursor, write_cursor
+from tickwheel.ports.registry import Act
 from tickwheel.ports.store import Counts, DeadLetter, DeadLetterPage
 
 SQL: Final = cold_statements("lists")
@@ -53,7 +55,14 @@ def list_dead(session: Session, tenant_id: str, limit: int, after: str | None) -
     return DeadLetterPage(tuple(letters), write_cursor(kind, last_failed_ms, last_job.bytes, last_instant))
 
 
-def drop_dead(session: Session, tenant_id: str, job_id: bytes, scheduled_ms: int) -> bool:
+def drop_dead(
+    session: Session,
+    tenant_id: str,
+    job_id: bytes,
+    scheduled_ms: int,
+    pin_ms: int | None = None,
+    act: Act | None = None,
+) -> bool:
     """See `Ledger.drop_dead`."""
     bindings = {
         "shard": shard_of(job_id),
@@ -61,7 +70,13 @@ def drop_dead(session: Session, tenant_id: str, job_id: bytes, scheduled_ms: int
         "job_id": uuid_of(job_id),
         "tenant_id": tenant_id,
     }
-    return bool(session.write(SQL["drop_dead"], bindings))
+    if act is None:
+        return bool(session.write(SQL["drop_dead"], bindings))
+    with session.transaction():
+        dropped = bool(session.rows(SQL["drop_dead"], bindings))
+        if dropped:
+            audit_log.append(session, [dropped_entry(act, tenant_id, job_id, scheduled_ms, 0)], pin_ms)
+    return dropped
 
 
 def read_counts(session: Session) -> Counts:

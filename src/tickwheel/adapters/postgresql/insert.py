@@ -11,6 +11,7 @@ from typing import Final
 
 import psycopg
 
+from tickwheel.adapters.postgresql import audit_log
 from tickwheel.adapters.postgresql.arrays import byteas, int2s, int4s, int8s, texts, uuids_of
 from tickwheel.adapters.postgresql.batches import NONE, Bindings, home_of
 from tickwheel.adapters.postgresql.copy_in import COPY_JOBS_FROM, copy_jobs
@@ -21,19 +22,34 @@ from tickwheel.domain.errors import KeyInFlight
 from tickwheel.domain.ids import shard_of
 from tickwheel.domain.job import encode_spec
 from tickwheel.ports.alike import is_plain
+from tickwheel.ports.audit_entries import Call
 from tickwheel.ports.keys import Key, KeyHolder
 from tickwheel.ports.store import Inserted, InsertStatus, NewJob
 
 SQL: Final = load_statements("insert")
 _LOCK_NOT_AVAILABLE: Final = "55P03"
+_ANSWER: Final = b"SELECT job_id FROM j"
 
 
-def insert_jobs(session: Session, jobs: Sequence[NewJob], pin_ms: int | None = None) -> list[Inserted]:
-    """One answer per job, in order."""
+INSERT_AND_TELL: Final = b", e AS (".join(
+    (SQL["insert_jobs"].removesuffix(_ANSWER), audit_log.SQL["created_entries"] + b")\n" + _ANSWER)
+)
+"""`insert_jobs` with entries of the audit log."""
+
+
+def insert_jobs(
+    session: Session, jobs: Sequence[NewJob], pin_ms: int | None = None, calls: Sequence[Call] = ()
+) -> list[Inserted]:
+    """One answer per job, in order; `calls` are those that the jobs came in, with their acts."""
+    if all(act is None for act, _ in calls):
+        calls = ()
     if len(jobs) >= COPY_JOBS_FROM and all(map(is_plain, jobs)):
         try:
             with_leaves(
-                session, partial(copy_jobs, session, jobs, pin_ms), partial(_needs, session, jobs, pin_ms), pin_ms
+                session,
+                partial(copy_jobs, session, jobs, pin_ms, calls),
+                partial(_needs, session, jobs, pin_ms),
+                pin_ms,
             )
         except psycopg.errors.UniqueViolation:  # nothing is written
             session.committing = False
@@ -42,22 +58,31 @@ def insert_jobs(session: Session, jobs: Sequence[NewJob], pin_ms: int | None = N
     first_of = _first_of_keys(jobs)
     fresh = [number for number, new in enumerate(jobs) if first_of.get(_key(new), number) == number]
     fresh = list({jobs[number].job.job_id: number for number in reversed(fresh)}.values())[::-1]
-    written = write_jobs(session, [jobs[number] for number in fresh], pin_ms)
+    told = audit_log.draft_bindings(jobs, calls, fresh) if calls else None
+    written = write_jobs(session, [jobs[number] for number in fresh], pin_ms, told)
     lost = [_key(new) for new in jobs if _key(new) is not None and new.job.job_id not in written]
     holders = _stored_holders(session, [key for key in dict.fromkeys(lost) if key is not None])
     sent = set(fresh)
     return [_answer(new, written, holders, number in sent) for number, new in enumerate(jobs)]
 
 
-def write_jobs(session: Session, jobs: Sequence[NewJob], pin_ms: int | None = None) -> set[bytes]:
-    """Write definitions, keys, first timers, names and tags, in one transaction; gives the ids written."""
+def write_jobs(
+    session: Session, jobs: Sequence[NewJob], pin_ms: int | None = None, told: Bindings | None = None
+) -> set[bytes]:
+    """Write definitions, keys, first timers, names and tags, in one transaction; gives the ids written.
+
+    `told` (see `draft_bindings`) is what the audit log says of them, in the same statement.
+    """
     if not jobs:
         return set()
     bindings = new_job_bindings(jobs, pin_ms)
+    statement = SQL["insert_jobs"]
+    if told is not None:
+        statement, bindings = INSERT_AND_TELL, bindings | told
     try:
         rows = with_leaves(
             session,
-            lambda: session.write(SQL["insert_jobs"], bindings),
+            lambda: session.write(statement, bindings),
             lambda: _needs(session, jobs, pin_ms),
             pin_ms,
         )

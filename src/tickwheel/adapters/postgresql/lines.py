@@ -17,7 +17,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from queue import Empty, SimpleQueue
 from threading import Event, Lock, Thread
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeAlias, TypeVar
 
 import psycopg
 
@@ -34,16 +34,33 @@ GROUP_ROWS: Final = 4_000
 
 T = TypeVar("T")
 Work = Callable[[Session], Any]
-BulkWork = Callable[[Session, Sequence[Any]], Sequence[Any]]
+Part: TypeAlias = tuple[Any, int]
+"""What one call noted of its items in a bulk operation, and how many they are."""
+BulkWork = Callable[..., Sequence[Any]]
+"""Takes a session and items; if any call noted something, the parts as well."""
 
 
 class _Operation:
     """One call. `begun` and `given_up` are decided under its lock: only one of them comes first."""
 
-    __slots__ = ("begun", "bulk", "future", "given_up", "items", "lock", "loop", "session", "work", "writes")
+    __slots__ = (
+        "begun",
+        "bulk",
+        "future",
+        "given_up",
+        "items",
+        "lock",
+        "loop",
+        "note",
+        "session",
+        "work",
+        "writes",
+    )
 
-    def __init__(self, work: Work | None, bulk: BulkWork | None, items: Sequence[Any], writes: bool) -> None:
-        self.work, self.bulk, self.items, self.writes = work, bulk, items, writes
+    def __init__(
+        self, work: Work | None, bulk: BulkWork | None, items: Sequence[Any], writes: bool, note: Any = None
+    ) -> None:
+        self.work, self.bulk, self.items, self.writes, self.note = work, bulk, items, writes, note
         self.loop = asyncio.get_running_loop()
         self.future: asyncio.Future[Any] = self.loop.create_future()
         self.lock = Lock()
@@ -94,9 +111,12 @@ class Lines:
         result: T = await self._wait(_Operation(work, None, (), writes))
         return result
 
-    async def submit_bulk(self, work: BulkWork, items: Sequence[Any]) -> Sequence[Any]:
-        """Run a writing function of many items that gives one result each; calls that wait together are merged."""
-        result: Sequence[Any] = await self._wait(_Operation(None, work, items, True))
+    async def submit_bulk(self, work: BulkWork, items: Sequence[Any], note: Any = None) -> Sequence[Any]:
+        """Run a writing function of many items that gives one result each; calls that wait together are merged.
+
+        If one has a note, the function is also told which items came together, under which note.
+        """
+        result: Sequence[Any] = await self._wait(_Operation(None, work, items, True, note))
         return result
 
     async def _wait(self, operation: _Operation) -> Any:
@@ -225,7 +245,10 @@ def _call(session: Session, group: list[_Operation]) -> list[Any]:
     if first.bulk is None:
         assert first.work is not None
         return [first.work(session)]
-    results = first.bulk(session, [item for operation in group for item in operation.items])
+    items = [item for operation in group for item in operation.items]
+    noted = any(operation.note is not None for operation in group)
+    told = ([(operation.note, len(operation.items)) for operation in group],) if noted else ()
+    results = first.bulk(session, items, *told)
     parts, start = [], 0
     for operation in group:
         parts.append(results[start : start + len(operation.items)])

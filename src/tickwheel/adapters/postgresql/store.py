@@ -24,7 +24,6 @@ from pathlib import Path
 import psycopg
 
 from tickwheel.adapters.postgresql import (
-    audit,
     changes,
     claim,
     complete,
@@ -39,11 +38,13 @@ from tickwheel.adapters.postgresql import (
     shard_rows,
     views,
 )
+from tickwheel.adapters.postgresql.audit import PostgresqlAudit
 from tickwheel.adapters.postgresql.errors import translate
 from tickwheel.adapters.postgresql.history import History, open_history
 from tickwheel.adapters.postgresql.ledger_retention import Straggler
 from tickwheel.adapters.postgresql.lines import Lines
 from tickwheel.adapters.postgresql.migrate import pending_migrations
+from tickwheel.adapters.postgresql.registry import PostgresqlRegistry
 from tickwheel.adapters.postgresql.session import (
     CLAIMS,
     COMPLETIONS,
@@ -62,7 +63,7 @@ from tickwheel.domain.columns import CLAIMED, TIMER, Bools, Ints, Rows, empty
 from tickwheel.domain.errors import ConfigError, FieldProblem
 from tickwheel.domain.ids import SHARD_COUNT
 from tickwheel.domain.outcome import ProgressNote
-from tickwheel.ports.audit import AuditPiece
+from tickwheel.ports.audit_entries import Call
 from tickwheel.ports.clock import Clock
 from tickwheel.ports.keys import Key, KeyHolder
 from tickwheel.ports.registry import Act
@@ -128,7 +129,7 @@ async def open_postgresql_store(
     return PostgresqlStore(url, clock, reader_url=reader_url, pinned_clock=pinned_clock, history=written)
 
 
-class PostgresqlStore:
+class PostgresqlStore(PostgresqlAudit, PostgresqlRegistry):
     """Implements `ports.store.Store` and `ports.shards.ShardStore`; made by `open_postgresql_store`."""
 
     def __init__(
@@ -165,15 +166,19 @@ class PostgresqlStore:
         """Jobs under idempotency keys are not merged with others: they may have to wait for somebody's key."""
         keyed = any(new.job.idempotency_key is not None for new in jobs)
         if keyed:
-            return await self._writers.submit_bulk(self._insert_keyed, jobs)
+            return await self._writers.submit_bulk(self._insert_keyed, jobs, act)
         lines = self._gathering if len(jobs) < GATHERED_BELOW else self._writers
-        return await lines.submit_bulk(self._insert_plain, jobs) if jobs else []
+        return await lines.submit_bulk(self._insert_plain, jobs, act) if jobs else []
 
-    def _insert_plain(self, session: Session, jobs: Sequence[NewJob]) -> Sequence[Inserted]:
-        return insert.insert_jobs(session, jobs, self._pin_ms())
+    def _insert_plain(
+        self, session: Session, jobs: Sequence[NewJob], calls: Sequence[Call] = ()
+    ) -> Sequence[Inserted]:
+        return insert.insert_jobs(session, jobs, self._pin_ms(), calls)
 
-    def _insert_keyed(self, session: Session, jobs: Sequence[NewJob]) -> Sequence[Inserted]:
-        return insert.insert_jobs(session, jobs, self._pin_ms())
+    def _insert_keyed(
+        self, session: Session, jobs: Sequence[NewJob], calls: Sequence[Call] = ()
+    ) -> Sequence[Inserted]:
+        return insert.insert_jobs(session, jobs, self._pin_ms(), calls)
 
     async def find_keys(self, keys: Sequence[Key]) -> Sequence[KeyHolder | None]:
         """See `ports.keys.KeyedStore`."""
@@ -183,20 +188,23 @@ class PostgresqlStore:
         self, tenant_id: str, job_id: bytes, decide: JobDecision, act: Act | None = None
     ) -> Changed | None:
         return await self._writers.submit(
-            lambda session: changes.change_job(session, tenant_id, job_id, decide, self._pin_ms()), writes=True
+            lambda session: changes.change_job(session, tenant_id, job_id, decide, self._pin_ms(), act),
+            writes=True,
         )
 
     async def change_run(
         self, tenant_id: str, job_id: bytes, scheduled_ms: int, decide: RunDecision, act: Act | None = None
     ) -> Changed | None:
         return await self._writers.submit(
-            lambda session: changes.change_run(session, tenant_id, job_id, scheduled_ms, decide, self._pin_ms()),
+            lambda session: changes.change_run(
+                session, tenant_id, job_id, scheduled_ms, decide, self._pin_ms(), act
+            ),
             writes=True,
         )
 
     async def put_named(self, tenant_id: str, name: str, decide: NamedDecision, act: Act | None = None) -> Changed:
         return await self._writers.submit(
-            lambda session: changes.put_named(session, tenant_id, name, decide, self._pin_ms()), writes=True
+            lambda session: changes.put_named(session, tenant_id, name, decide, self._pin_ms(), act), writes=True
         )
 
     async def get_job(self, tenant_id: str, job_id: bytes) -> JobView | None:
@@ -288,7 +296,8 @@ class PostgresqlStore:
 
     async def drop_dead(self, tenant_id: str, job_id: bytes, scheduled_ms: int, act: Act | None = None) -> bool:
         return await self._writers.submit(
-            lambda session: dead.drop_dead(session, tenant_id, job_id, scheduled_ms), writes=True
+            lambda session: dead.drop_dead(session, tenant_id, job_id, scheduled_ms, self._pin_ms(), act),
+            writes=True,
         )
 
     async def counts(self) -> Counts:
@@ -305,21 +314,6 @@ class PostgresqlStore:
     def stragglers(self) -> Sequence[Straggler]:
         """Leaves that the last sweep of this process had to leave though their time is over, and why."""
         return self._upkeep.stragglers()
-
-    async def audit_jobs(self, after: str, limit: int, now_ms: int) -> AuditPiece:
-        return await self._readers.submit(lambda session: audit.audit_jobs(session, after, limit, now_ms))
-
-    async def audit_runs(self, after: str, limit: int, now_ms: int, *, open_only: bool) -> AuditPiece:
-        return await self._readers.submit(
-            lambda session: audit.audit_runs(session, after, limit, now_ms, open_only)
-        )
-
-    async def audit_slots(self) -> int:
-        return await self._readers.submit(audit.audit_slots)
-
-    async def old_leaves(self, before_ms: int) -> Mapping[str, int]:
-        """How many leaves of each table ended before that instant and are still there."""
-        return await self._readers.submit(lambda session: audit.old_leaves(session, before_ms))
 
     async def check(self) -> None:
         await self._writers.submit(dead.prove_writable, writes=True)

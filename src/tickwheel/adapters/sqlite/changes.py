@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import msgspec
 
+from tickwheel.adapters.sqlite import audit_log
 from tickwheel.adapters.sqlite.codec import job_values, pack_rows
 from tickwheel.adapters.sqlite.connection import Session
 from tickwheel.adapters.sqlite.insert import write_jobs, write_tags
@@ -17,7 +18,9 @@ from tickwheel.adapters.sqlite.views import Live, find_job, find_named, read_liv
 from tickwheel.domain.job import Job
 from tickwheel.domain.ledger_moves import CHANGE_MOVES
 from tickwheel.domain.run import TERMINAL, IllegalTransition, RunState
+from tickwheel.ports.audit_entries import change_entry, created_entry, run_entry
 from tickwheel.ports.job_views import live_run
+from tickwheel.ports.registry import Act, AuditEntry
 from tickwheel.ports.store import (
     Change,
     Changed,
@@ -34,17 +37,23 @@ CLAIM_SQL: Final = load_statements("claim")
 
 
 def change_job(
-    session: Session, tenant_id: str, job_id: bytes, decide: JobDecision, now_ms: int
+    session: Session, tenant_id: str, job_id: bytes, decide: JobDecision, now_ms: int, act: Act | None = None
 ) -> Changed | None:
     """See `JobStore.change_job`."""
     if not find_job(session, tenant_id, job_id):
         return None
     view = read_views(session, [job_id])[0]
-    return _Application(session, view, now_ms).apply(decide(view, now_ms))
+    return _apply_told(session, view, decide(view, now_ms), now_ms, act)
 
 
 def change_run(
-    session: Session, tenant_id: str, job_id: bytes, scheduled_ms: int, decide: RunDecision, now_ms: int
+    session: Session,
+    tenant_id: str,
+    job_id: bytes,
+    scheduled_ms: int,
+    decide: RunDecision,
+    now_ms: int,
+    act: Act | None = None,
 ) -> Changed | None:
     """See `JobStore.change_run`."""
     if not find_job(session, tenant_id, job_id):
@@ -55,10 +64,16 @@ def change_run(
         run = live_run(view)
         if run is None or run.scheduled_ms != scheduled_ms:
             return None
-    return _Application(session, view, now_ms).apply(decide(view, run, now_ms))
+    change = decide(view, run, now_ms)
+    changed = _Application(session, view, now_ms).apply(change)
+    if act is not None:
+        _tell(session, run_entry(act, run, change, now_ms))
+    return changed
 
 
-def put_named(session: Session, tenant_id: str, name: str, decide: NamedDecision, now_ms: int) -> Changed:
+def put_named(
+    session: Session, tenant_id: str, name: str, decide: NamedDecision, now_ms: int, act: Act | None = None
+) -> Changed:
     """See `JobStore.put_named`."""
     job_id = find_named(session, tenant_id, name)
     view = None if job_id is None else read_views(session, [job_id])[0]
@@ -66,12 +81,27 @@ def put_named(session: Session, tenant_id: str, name: str, decide: NamedDecision
     if isinstance(decision, Change):
         if view is None:
             raise ValueError("there is no job of that name to change")
-        return _Application(session, view, now_ms).apply(decision)
+        return _apply_told(session, view, decision, now_ms, act)
     if view is not None:
         raise ValueError("there is a live job of that name already")
     write_jobs(session, [decision], now_ms)
+    if act is not None:
+        _tell(session, created_entry(act, decision.job, now_ms))
     timers = () if decision.timer is None else (decision.timer,)
     return Changed(read_views(session, [decision.job.job_id])[0], timers)
+
+
+def _apply_told(session: Session, view: JobView, change: Change, now_ms: int, act: Act | None) -> Changed:
+    """Write the change of a job, and what the audit log says of it."""
+    changed = _Application(session, view, now_ms).apply(change)
+    if act is not None:
+        _tell(session, change_entry(act, view, changed.view, change, now_ms))
+    return changed
+
+
+def _tell(session: Session, entry: AuditEntry | None) -> None:
+    if entry is not None:
+        audit_log.append(session, [entry])
 
 
 class _Application:

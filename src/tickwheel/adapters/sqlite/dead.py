@@ -2,10 +2,13 @@
 
 from typing import Final
 
+from tickwheel.adapters.sqlite import audit_log
 from tickwheel.adapters.sqlite.codec import read_run
 from tickwheel.adapters.sqlite.connection import Session
 from tickwheel.adapters.sqlite.statements import load_statements
+from tickwheel.ports.audit_entries import dropped_entry
 from tickwheel.ports.cursors import bound_kind, read_cursor, write_cursor
+from tickwheel.ports.registry import Act
 from tickwheel.ports.store import Counts, DeadLetter, DeadLetterPage
 
 SQL: Final = load_statements("lists")
@@ -36,10 +39,15 @@ def list_dead(session: Session, tenant_id: str, limit: int, after: str | None) -
     return DeadLetterPage(tuple(letters[:limit]), cursor)
 
 
-def drop_dead(session: Session, tenant_id: str, job_id: bytes, scheduled_ms: int) -> bool:
+def drop_dead(
+    session: Session, tenant_id: str, job_id: bytes, scheduled_ms: int, now_ms: int, act: Act | None = None
+) -> bool:
     """See `Ledger.drop_dead`."""
     key = {"tenant_id": tenant_id, "job_id": job_id, "scheduled_ms": scheduled_ms}
-    return session.run(SQL["drop_dead"], key) > 0
+    dropped = session.run(SQL["drop_dead"], key) > 0
+    if dropped and act is not None:
+        audit_log.append(session, [dropped_entry(act, tenant_id, job_id, scheduled_ms, now_ms)])
+    return dropped
 
 
 def read_counts(session: Session) -> Counts:

@@ -9,12 +9,14 @@ from typing import Any, Final, NamedTuple
 
 import apsw
 
+from tickwheel.adapters.sqlite import audit_log
 from tickwheel.adapters.sqlite.alike import write_alike
 from tickwheel.adapters.sqlite.codec import job_values, pack_ids, pack_rows
 from tickwheel.adapters.sqlite.connection import Session
 from tickwheel.adapters.sqlite.statements import load_statements
 from tickwheel.domain.job import Job
 from tickwheel.ports.alike import alike_stretches
+from tickwheel.ports.audit_entries import Call, created_entries
 from tickwheel.ports.store import Inserted, InsertStatus, NewJob
 
 SQL: Final = load_statements("insert")
@@ -29,8 +31,10 @@ class _KeyHolder(NamedTuple):
     created_ms: int
 
 
-def insert_jobs(session: Session, jobs: Sequence[NewJob], now_ms: int) -> list[Inserted]:
-    """One answer per job, in order."""
+def insert_jobs(
+    session: Session, jobs: Sequence[NewJob], now_ms: int, calls: Sequence[Call] = ()
+) -> list[Inserted]:
+    """One answer per job, in order; `calls` are those that the jobs came in, with their acts."""
     keyed = any(new.job.idempotency_key is not None for new in jobs)
     answers = _answer_by_key(session, jobs) if keyed else dict[int, Inserted]()
     fresh = [(number, new) for number, new in enumerate(jobs) if number not in answers]
@@ -44,7 +48,10 @@ def insert_jobs(session: Session, jobs: Sequence[NewJob], now_ms: int) -> list[I
         write_jobs(session, [new for _, new in fresh], now_ms)
     for number, new in fresh:
         answers[number] = _answer(InsertStatus.CREATED, new)
-    return [answers[number] for number in range(len(jobs))]
+    ordered = [answers[number] for number in range(len(jobs))]
+    if any(act is not None for act, _ in calls):
+        audit_log.append(session, created_entries(jobs, ordered, calls, now_ms))
+    return ordered
 
 
 def _answer(status: InsertStatus, new: NewJob) -> Inserted:

@@ -34,11 +34,13 @@ from tickwheel.adapters.sqlite.lock import FolderLock
 from tickwheel.adapters.sqlite.migrate import migrate
 from tickwheel.adapters.sqlite.ownership import Ownership
 from tickwheel.adapters.sqlite.readers import Reader
+from tickwheel.adapters.sqlite.registry import SqliteRegistry
 from tickwheel.adapters.sqlite.sweep import Sweeper
 from tickwheel.adapters.sqlite.writer import Writer
 from tickwheel.domain.columns import CLAIMED, TIMER, Bools, Ints, Rows, empty
 from tickwheel.domain.outcome import ProgressNote
 from tickwheel.ports.audit import AuditPiece
+from tickwheel.ports.audit_entries import Call
 from tickwheel.ports.clock import Clock
 from tickwheel.ports.registry import Act
 from tickwheel.ports.store import (
@@ -89,8 +91,8 @@ def _open(folder: Path, clock: Clock) -> "SqliteStore":
         raise
 
 
-class SqliteStore:
-    """Implements `ports.store.Store`; made by `open_sqlite_store`."""
+class SqliteStore(SqliteRegistry):
+    """Implements `ports.store.Store` and `Registry`; made by `open_sqlite_store`."""
 
     def __init__(self, folder: Path, connection: apsw.Connection, lock: FolderLock, clock: Clock) -> None:
         self._clock, self._lock = clock, lock
@@ -103,16 +105,18 @@ class SqliteStore:
         self._closed = False
 
     async def insert_jobs(self, jobs: Sequence[NewJob], act: Act | None = None) -> Sequence[Inserted]:
-        return await self._writer.submit_bulk(self._insert_jobs, jobs) if jobs else []
+        return await self._writer.submit_bulk(self._insert_jobs, jobs, act) if jobs else []
 
-    def _insert_jobs(self, session: Session, jobs: Sequence[NewJob]) -> Sequence[Inserted]:
-        return insert.insert_jobs(session, jobs, self._clock.now_ms())
+    def _insert_jobs(
+        self, session: Session, jobs: Sequence[NewJob], calls: Sequence[Call] = ()
+    ) -> Sequence[Inserted]:
+        return insert.insert_jobs(session, jobs, self._clock.now_ms(), calls)
 
     async def change_job(
         self, tenant_id: str, job_id: bytes, decide: JobDecision, act: Act | None = None
     ) -> Changed | None:
         return await self._change(
-            lambda session: changes.change_job(session, tenant_id, job_id, decide, self._clock.now_ms())
+            lambda session: changes.change_job(session, tenant_id, job_id, decide, self._clock.now_ms(), act)
         )
 
     async def change_run(
@@ -120,13 +124,13 @@ class SqliteStore:
     ) -> Changed | None:
         return await self._change(
             lambda session: changes.change_run(
-                session, tenant_id, job_id, scheduled_ms, decide, self._clock.now_ms()
+                session, tenant_id, job_id, scheduled_ms, decide, self._clock.now_ms(), act
             )
         )
 
     async def put_named(self, tenant_id: str, name: str, decide: NamedDecision, act: Act | None = None) -> Changed:
         return await self._change(
-            lambda session: changes.put_named(session, tenant_id, name, decide, self._clock.now_ms())
+            lambda session: changes.put_named(session, tenant_id, name, decide, self._clock.now_ms(), act)
         )
 
     async def _change(self, change: Callable[[Session], T]) -> T:
@@ -216,7 +220,9 @@ class SqliteStore:
         return await self._reader.read(lambda session: dead.list_dead(session, tenant_id, limit, after))
 
     async def drop_dead(self, tenant_id: str, job_id: bytes, scheduled_ms: int, act: Act | None = None) -> bool:
-        return await self._writer.submit(lambda session: dead.drop_dead(session, tenant_id, job_id, scheduled_ms))
+        return await self._writer.submit(
+            lambda session: dead.drop_dead(session, tenant_id, job_id, scheduled_ms, self._clock.now_ms(), act)
+        )
 
     async def enlist_worker(self, incarnation: str, note: WorkerNote) -> None:
         await self._writer.submit(

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from threading import Thread
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Final, Protocol, TypeAlias, TypeVar
 
 import apsw
 
@@ -34,7 +34,10 @@ GROUP_ROWS: Final = 4_000
 
 T = TypeVar("T")
 Write = Callable[[Session], Any]
-BulkWrite = Callable[[Session, Sequence[Any]], Sequence[Any]]
+Part: TypeAlias = tuple[Any, int]
+"""What one call noted of its items in a bulk write, and how many they are."""
+BulkWrite = Callable[..., Sequence[Any]]
+"""Takes a session and items; if any call noted something, the parts as well."""
 
 
 class _Unit(Protocol):
@@ -63,13 +66,14 @@ class _BulkOperation:
     write: BulkWrite
     items: Sequence[Any]
     future: "asyncio.Future[Any]"
+    note: Any
 
     @property
     def row_count(self) -> int:
         return len(self.items)
 
     def run(self, session: Session) -> list[Answer]:
-        return [Answer(self.future, self.write(session, self.items), None)]
+        return [Answer(self.future, _write(session, self.items, [self]), None)]
 
     def fail(self, error: BaseException) -> list[Answer]:
         return [Answer(self.future, None, error)]
@@ -83,7 +87,7 @@ class _Merged:
 
     def run(self, session: Session) -> list[Answer]:
         items = [item for part in self.parts for item in part.items]
-        results, answers, start = self.parts[0].write(session, items), [], 0
+        results, answers, start = _write(session, items, self.parts), [], 0
         for part in self.parts:
             end = start + len(part.items)
             answers.append(Answer(part.future, results[start:end], None))
@@ -92,6 +96,12 @@ class _Merged:
 
     def fail(self, error: BaseException) -> list[Answer]:
         return [answer for part in self.parts for answer in part.fail(error)]
+
+
+def _write(session: Session, items: Sequence[Any], parts: Sequence[_BulkOperation]) -> Sequence[Any]:
+    if all(part.note is None for part in parts):
+        return parts[0].write(session, items)
+    return parts[0].write(session, items, [(part.note, part.row_count) for part in parts])
 
 
 class Writer:
@@ -113,11 +123,14 @@ class Writer:
         self._queue.put(_Operation(write, future, row_count))
         return await future
 
-    async def submit_bulk(self, write: BulkWrite, items: Sequence[Any]) -> Sequence[Any]:
-        """Like `submit`, for a function of many items that gives one result each; calls are merged."""
+    async def submit_bulk(self, write: BulkWrite, items: Sequence[Any], note: Any = None) -> Sequence[Any]:
+        """Like `submit`, for a function of many items that gives one result each; calls are merged.
+
+        If one has a note, the function is also told which items came together, under which note.
+        """
         self._refuse_when_closed()
         future: asyncio.Future[Sequence[Any]] = asyncio.get_running_loop().create_future()
-        self._queue.put(_BulkOperation(write, items, future))
+        self._queue.put(_BulkOperation(write, items, future, note))
         return await future
 
     def close(self) -> None:
