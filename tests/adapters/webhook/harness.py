@@ -23,7 +23,15 @@ def run_id(slot: int) -> str:
     return run_id_text(slot.to_bytes(16, "big"), SCHEDULED_MS)
 
 
-def make_work(slot: int, endpoint: str, *, lane: int = 2, payload: bytes = b'{"a":1}', **target: object) -> Work:
+def make_work(
+    slot: int,
+    endpoint: str,
+    *,
+    lane: int = 2,
+    payload: bytes = b'{"a":1}',
+    tenant_id: str = "default",
+    **target: object,
+) -> Work:
     arguments: dict[str, object] = {"method": "POST", "timeout_ms": 20_000, "headers": (), **target}
     return Work(
         slot=slot,
@@ -33,7 +41,7 @@ def make_work(slot: int, endpoint: str, *, lane: int = 2, payload: bytes = b'{"a
         attempt=2,
         max_attempts=4,
         lane=lane,
-        tenant_id="default",
+        tenant_id=tenant_id,
         target=Target(type=TargetType.HTTP_WEBHOOK, endpoint=endpoint, **arguments),  # type: ignore[arg-type]  # free keywords
         payload=payload,
         idempotency_key=None,

@@ -174,8 +174,10 @@ _ANSWERS: dict[str, Answer] = {
 
 
 @asynccontextmanager
-async def running_sink(host: str = "127.0.0.1", tls: ssl.SSLContext | None = None) -> AsyncIterator[Sink]:
-    """A sink on a free port of `host`; its connections are dropped at the end."""
+async def running_sink(
+    host: str = "127.0.0.1", tls: ssl.SSLContext | None = None, port: int = 0
+) -> AsyncIterator[Sink]:
+    """A sink on a port of `host` (0: a free one); its connections are dropped at the end."""
     sink = Sink(host=host, scheme="https" if tls else "http")
     connections: set[asyncio.Task[None]] = set()
 
@@ -190,7 +192,7 @@ async def running_sink(host: str = "127.0.0.1", tls: ssl.SSLContext | None = Non
         finally:
             connections.discard(connection)
 
-    server = await asyncio.start_server(serve, host, 0, ssl=tls)
+    server = await asyncio.start_server(serve, host, port, ssl=tls)
     sink.port = server.sockets[0].getsockname()[1]
     try:
         yield sink
