@@ -28,7 +28,7 @@ CREATE TABLE IF NOT EXISTS tickwheel_deliveries (
     run_id TEXT NOT NULL PRIMARY KEY,
     token  INTEGER NOT NULL,  -- the highest that was let through
     sent_s INTEGER NOT NULL,  -- when that attempt was sent, in seconds since 1970
-    status INTEGER,           -- of the answer; NULL: no effect is recorded
+    status INTEGER,           -- of the answer, NULL while no effect is recorded
     body   BLOB
 );
 CREATE INDEX IF NOT EXISTS tickwheel_deliveries_sent ON tickwheel_deliveries (sent_s);
