@@ -29,7 +29,7 @@ class CreatedJob(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RefusedJob(msgspec.Struct, frozen=True, kw_only=True):
-    """An item of a batch that was not created, with every problem named; `limit` is the tenant's that is used up."""
+    """An item of a batch that was not created, with every problem named; `limit`: the tenant's that is used up."""
 
     code: str
     detail: str
@@ -309,3 +309,45 @@ class Health(msgspec.Struct, frozen=True, kw_only=True):
     status: str
     version: str
     tzdata_version: str
+
+
+class Token(msgspec.Struct, frozen=True, kw_only=True):
+    """An API key; `tenant_id` None: for all tenants. Only the answer that made it has the `token`."""
+
+    token_id: str
+    tenant_id: str | None
+    label: str
+    role: str
+    scopes: tuple[str, ...]
+    created_at: datetime
+    expires_at: datetime | None
+    last_used_at: datetime | None
+    old_secret_until: datetime | None
+    token: str | None = None
+
+
+class TokenList(msgspec.Struct, frozen=True, kw_only=True):
+    """API keys, oldest first."""
+
+    tokens: tuple[Token, ...]
+
+
+class AuditEntry(msgspec.Struct, frozen=True, kw_only=True):
+    """One change: who did what to what, from which address; how it was before and after."""
+
+    number: int
+    at: datetime
+    tenant_id: str
+    actor: str
+    source: str
+    action: str
+    subject: str
+    before: Any = None
+    after: Any = None
+
+
+class AuditLogPage(msgspec.Struct, frozen=True, kw_only=True):
+    """A page, newest first."""
+
+    entries: tuple[AuditEntry, ...]
+    next_cursor: str | None = None
