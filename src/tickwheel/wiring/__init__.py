@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING
 
 from tickwheel.adapters.telemetry.logs import configure_logs
+from tickwheel.wiring.access import open_api_keys
 from tickwheel.wiring.auditing import FullAudit, audit_store
 from tickwheel.wiring.executors import handler_names, registered_handlers
 from tickwheel.wiring.inspection import inspect_shared_store
@@ -38,6 +39,7 @@ __all__ = [
     "migrate_shared_store",
     "node_name",
     "open_any_store",
+    "open_api_keys",
     "open_node",
     "open_store",
     "open_worker",

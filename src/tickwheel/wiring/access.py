@@ -1,9 +1,10 @@
 """Who may do what on this node: API keys, tokens of the settings and of an issuer, from the settings."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 
-from tickwheel.adapters.system import SystemRandomness
+from tickwheel.adapters.system import SystemClock, SystemRandomness
 from tickwheel.config import Settings
 from tickwheel.domain.access import Role
 from tickwheel.domain.errors import StoreUnavailable
@@ -14,6 +15,8 @@ from tickwheel.ports.tokens import TokenVerifier
 from tickwheel.services.api_keys import ApiKeys
 from tickwheel.services.authentication import Authentication
 from tickwheel.services.supervision import supervise
+from tickwheel.wiring.shared_store import is_shared, open_shared_store
+from tickwheel.wiring.stores import AuditedStore, open_store, store_url
 
 
 class Access:
@@ -52,6 +55,20 @@ class Access:
                 await self.api_keys.flush_uses()
             except StoreUnavailable:
                 return
+
+
+@asynccontextmanager
+async def open_api_keys(settings: Settings) -> AsyncIterator[ApiKeys]:
+    """The keys of a store, for a command. Raises `ConfigError` and `StoreUnavailable`."""
+    clock = SystemClock()
+    if is_shared(settings.store):
+        store: AuditedStore = (await open_shared_store(settings, clock))[0]
+    else:
+        store = await open_store(store_url(settings), clock, auto_migrate=settings.auto_migrate)
+    try:
+        yield ApiKeys(store, clock, SystemRandomness())
+    finally:
+        await store.aclose()
 
 
 def _verifier(settings: Settings, clock: Clock) -> TokenVerifier:

@@ -20,6 +20,8 @@ WANTED = (
     "tail",
     "dlq",
     "workers",
+    "tokens",
+    "audit-log",
     "preview",
     "migrate",
     "doctor",

@@ -25,7 +25,7 @@ class ExitCode(IntEnum):
     NOT_FOUND = 3, "There is no such job, run or dead letter."
     CONFLICT = 4, "The job or run is in a state that does not allow this, or it has changed meanwhile."
     UNREACHABLE = 5, "No server answers at that address, or not in time."
-    UNAUTHORIZED = 6, "The server wants a token, or another one."
+    UNAUTHORIZED = 6, "The server wants a token, or one that may do more."
     BUSY = 7, "The server can't do it now; the same command may work later."
     INTERRUPTED = 130, "Ctrl-C ended it before it was done."
 
@@ -38,6 +38,7 @@ _BY_ERROR_CODE = {
     "server_unreachable": ExitCode.UNREACHABLE,
     "timed_out": ExitCode.UNREACHABLE,
     "unauthorized": ExitCode.UNAUTHORIZED,
+    "forbidden": ExitCode.UNAUTHORIZED,
     "idempotency_key_in_flight": ExitCode.BUSY,
     "store_unavailable": ExitCode.BUSY,
     "outcome_unknown": ExitCode.BUSY,

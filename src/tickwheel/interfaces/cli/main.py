@@ -20,6 +20,8 @@ COMMANDS: Final = LazyCommands(
         "tail": Entry(f"{_HERE}.tail:tail", "Follow runs as they end."),
         "dlq": Entry(f"{_HERE}.dlq:dlq", "Runs that are out of attempts: list, run again, delete."),
         "workers": Entry(f"{_HERE}.workers:workers", "List the live workers."),
+        "tokens": Entry(f"{_HERE}.tokens:tokens", "Make, rotate and revoke API keys."),
+        "audit-log": Entry(f"{_HERE}.audit_log:audit_log", "Read who changed what."),
         "preview": Entry(f"{_HERE}.preview:preview", "Show when a cron expression fires."),
         "migrate": Entry(f"{_HERE}.migrate:migrate", "Bring the database to this version's schema."),
         "doctor": Entry(f"{_HERE}.doctor:doctor", "Look for what is wrong or unwise on this machine."),

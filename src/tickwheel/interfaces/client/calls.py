@@ -56,6 +56,9 @@ _redriven: Final = _reader(models.Redriven)
 _preview: Final = _reader(models.Preview)
 _health: Final = _reader(models.Health)
 _workers: Final = _reader(models.WorkerList)
+_token: Final = _reader(models.Token)
+_tokens: Final = _reader(models.TokenList)
+_audit_log: Final = _reader(models.AuditLogPage)
 
 
 class _Batch(msgspec.Struct):
@@ -201,6 +204,34 @@ def preview_schedule(question: Mapping[str, Any]) -> Call[models.Preview]:
 def list_workers(tenant_id: str | None) -> Call[models.WorkerList]:
     """GET /v1/workers."""
     return Call(method="GET", path="/v1/workers" + _query(tenant_id), read=_workers)
+
+
+def list_tokens(tenant_id: str | None) -> Call[models.TokenList]:
+    """GET /v1/tokens; None: all that may be seen."""
+    return Call(method="GET", path="/v1/tokens" + _query(tenant_id), read=_tokens)
+
+
+def create_token(fields: Mapping[str, Any]) -> Call[models.Token]:
+    """POST /v1/tokens. Sent again it would make a second one."""
+    body = _encode({name: value for name, value in fields.items() if value is not None})
+    return Call(method="POST", path="/v1/tokens", body=body, repeatable=False, read=_token)
+
+
+def rotate_token(token_id: str, grace_seconds: int) -> Call[models.Token]:
+    """POST /v1/tokens/{id}/rotate. Sent again it would end the grace time of the first old secret."""
+    path = f"/v1/tokens/{quote(token_id, safe='')}/rotate"
+    body = _encode({"grace_seconds": grace_seconds})
+    return Call(method="POST", path=path, body=body, repeatable=False, read=_token)
+
+
+def revoke_token(token_id: str) -> Call[None]:
+    """DELETE /v1/tokens/{id}."""
+    return Call(method="DELETE", path=f"/v1/tokens/{quote(token_id, safe='')}", gone_is_done=True, read=_nothing)
+
+
+def audit_log(tenant_id: str | None, filters: Mapping[str, Any]) -> Call[models.AuditLogPage]:
+    """GET /v1/audit-log; tenant None: all that may be seen."""
+    return Call(method="GET", path="/v1/audit-log" + _query(tenant_id, filters), read=_audit_log)
 
 
 def health() -> Call[models.Health]:

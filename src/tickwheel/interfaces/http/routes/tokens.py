@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from typing import Final
 
 import msgspec
-from msgspec.structs import asdict
 
 from tickwheel.domain.access import ROLE_SCOPES
 from tickwheel.domain.errors import FieldProblem, InvalidRequest
@@ -12,10 +11,8 @@ from tickwheel.domain.job import DEFAULT_TENANT
 from tickwheel.domain.limits import BODY_BYTES
 from tickwheel.domain.requests.text_rules import tenant_fault, text_fault
 from tickwheel.interfaces.http.access_bodies import (
-    IssuedTokenBody,
     PrincipalBody,
     RotateRequest,
-    TokenBody,
     TokenList,
     TokenRequest,
 )
@@ -24,9 +21,10 @@ from tickwheel.interfaces.http.endpoints import Key
 from tickwheel.interfaces.http.resource import Call, Handler
 from tickwheel.interfaces.http.small_bodies import decode
 from tickwheel.interfaces.http.tenants import tenant_filter
-from tickwheel.interfaces.http.wire import Answer, Refusal, iso, iso_text, ok
+from tickwheel.interfaces.http.token_views import issued_body, token_body
+from tickwheel.interfaces.http.wire import Answer, Refusal, ok
 from tickwheel.ports.registry import NO_TENANT
-from tickwheel.services.api_keys import ApiKeys, Issued, KeyView
+from tickwheel.services.api_keys import ApiKeys, KeyView
 
 _CREATE: Final = msgspec.json.Decoder(TokenRequest)
 _ROTATE: Final = msgspec.json.Decoder(RotateRequest)
@@ -65,7 +63,7 @@ class TokenRoutes:
         """All that the token may see."""
         tenant_id = tenant_filter(call)
         call.query.done()
-        return ok(TokenList([_body(view) for view in await self._keys.list(tenant_id)]))
+        return ok(TokenList([token_body(view) for view in await self._keys.list(tenant_id)]))
 
     async def create(self, call: Call) -> Answer:
         """A new key, shown once."""
@@ -85,12 +83,12 @@ class TokenRoutes:
             expires_ms=None if seconds is None else self._clock.now_ms() + seconds * 1000,
             act=call.act("token.create"),
         )
-        return ok(_issued(issued), status=201)
+        return ok(issued_body(issued), status=201)
 
     async def get(self, call: Call) -> Answer:
         """One key."""
         call.query.done()
-        return ok(_body(await self._keys.get(call.principal.tenant_id, call.path("token_id"))))
+        return ok(token_body(await self._keys.get(call.principal.tenant_id, call.path("token_id"))))
 
     async def rotate(self, call: Call) -> Answer:
         """A new secret, shown once."""
@@ -100,7 +98,7 @@ class TokenRoutes:
         view = await self._keys.get(tenant_id, key_id)
         _refuse_beyond(call, view)
         act = call.act("token.rotate")
-        return ok(_issued(await self._keys.rotate(tenant_id, key_id, request.grace_seconds * 1000, act)))
+        return ok(issued_body(await self._keys.rotate(tenant_id, key_id, request.grace_seconds * 1000, act)))
 
     async def revoke(self, call: Call) -> Answer:
         """Make it worthless."""
@@ -137,23 +135,3 @@ def _refuse_beyond(call: Call, view: KeyView) -> None:
     beyond = view.key.principal(view.key_id, view.tenant_id).scopes - call.principal.scopes
     if beyond:
         raise Refusal("forbidden", "This token can't give a new secret to one that may do more than itself.")
-
-
-def _body(view: KeyView) -> TokenBody:
-    key = view.key
-    scopes = key.principal(view.key_id, view.tenant_id).scopes
-    return TokenBody(
-        token_id=view.key_id,
-        tenant_id=view.tenant_id or None,
-        label=key.label,
-        role=key.role.value,
-        scopes=sorted(scope.value for scope in scopes),
-        created_at=iso_text(key.created_ms),
-        expires_at=iso(key.expires_ms),
-        last_used_at=iso(view.used_ms or None),
-        old_secret_until=iso(key.old_until_ms or None),
-    )
-
-
-def _issued(issued: Issued) -> IssuedTokenBody:
-    return IssuedTokenBody(token=issued.text, **asdict(_body(issued.view)))
