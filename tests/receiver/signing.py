@@ -5,9 +5,9 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from tickwheel.adapters.webhook.headers import header_lines
-from tickwheel.adapters.webhook.signature import parse_secret
 from tickwheel.domain.ids import run_id_text
 from tickwheel.domain.job import Target, TargetType
+from tickwheel.domain.signing_key import parse_secret
 from tickwheel.ports.executor import Work
 from tickwheel.receiver import Delivery, verify
 

@@ -10,9 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from standardwebhooks import Webhook
 
-from tickwheel.adapters.webhook.signature import parse_secret, sign
+from tickwheel.adapters.webhook.signature import sign
 from tickwheel.domain.ids import job_id_text, run_id_text
 from tickwheel.domain.outcome import OutcomeClass, classify_http
+from tickwheel.domain.signing_key import parse_secret
 from tickwheel.receiver import Delivery, Reason, RefusedDelivery, UnverifiedDelivery, verify
 from tickwheel.receiver.delivery import Headers
 
