@@ -63,6 +63,14 @@ def test_without_workers_there_are_defaults_and_what_was_known_last() -> None:
     assert (asked.need(60, 8).mean_run_ms, asked.need(60, 8).all.needed_workers) == (300, 4)
 
 
+def test_workers_of_a_tenant_count_for_nobody_else() -> None:
+    own = worker("own", slots=100, busy=100, run_ms=9_000, tenant_id="acme")
+    states = [worker(slots=8, busy=2, run_ms=300), own]
+    need = demand(VirtualClock(), [IDLE, IDLE, BUSY, IDLE], states=states).need(60)
+    assert (need.workers, need.slots, need.busy, need.slots_per_worker, need.mean_run_ms) == (1, 8, 2, 8, 300)
+    assert need.all.needed_workers == 4
+
+
 def test_what_runs_keeps_its_workers() -> None:
     states = [worker(slots=2, busy=2, run_ms=600_000), worker(slots=2, busy=1, run_ms=600_000)]
     need = demand(VirtualClock(), [IDLE] * 4, states=states).need(60)

@@ -179,6 +179,7 @@ class World:
         handler: str = "",
         first_ms: int | None = None,
         endpoint: str = "https://a.example/x",
+        tenant_id: str = "default",
     ) -> NewJob:
         """A job due `in_ms` from now, or by `cron` with its first occurrence at `first_ms`."""
         now_ms = self.clock.now_ms()
@@ -204,7 +205,7 @@ class World:
         )
         job = Job(
             job_id=job_id,
-            tenant_id="default",
+            tenant_id=tenant_id,
             name=name,
             schedule_type=ScheduleType.CRON if cron else ScheduleType.ONE_OFF,
             lane=lane,

@@ -1,6 +1,6 @@
 """Runs that waited because nobody had their handler: the first worker that has it gets them at once."""
 
-from .test_elsewhere import Remote, begin_all, remote_world
+from .remote_world import Remote, begin_all, remote_world
 
 
 async def test_a_backlog_begins_within_two_seconds_of_the_first_worker() -> None:
