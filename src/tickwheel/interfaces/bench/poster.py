@@ -2,7 +2,7 @@
 
 import http.client
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
 import msgspec
 
@@ -13,8 +13,16 @@ TOO_MANY = 429
 """The server asks to wait, and says how long."""
 
 
-def post_all(port: int, bodies: Iterable[bytes], *, connections: int, on_sent: Callable[[int], None]) -> int:
+def post_all(
+    port: int,
+    bodies: Iterable[bytes],
+    *,
+    connections: int,
+    on_sent: Callable[[int], None],
+    headers: Mapping[str, str] | None = None,
+) -> int:
     """POST every body to /v1/jobs/batch; gives the number of jobs created. `on_sent` gets that of each body."""
+    sent_headers = {"Content-Type": "application/json", **(headers or {})}
     waiting, lock = iter(bodies), threading.Lock()
     created: list[int] = []
     faults: list[str] = []
@@ -27,7 +35,7 @@ def post_all(port: int, bodies: Iterable[bytes], *, connections: int, on_sent: C
             if body is None:
                 break
             try:
-                count = _post(connection, body)
+                count = _post(connection, body, sent_headers)
             except (OSError, http.client.HTTPException, BenchFailed) as error:
                 faults.append(f"{type(error).__name__}: {error}")
                 break
@@ -46,9 +54,9 @@ def post_all(port: int, bodies: Iterable[bytes], *, connections: int, on_sent: C
     return sum(created)
 
 
-def _post(connection: http.client.HTTPConnection, body: bytes) -> int:
+def _post(connection: http.client.HTTPConnection, body: bytes, headers: Mapping[str, str]) -> int:
     while True:
-        connection.request("POST", "/v1/jobs/batch", body, {"Content-Type": "application/json"})
+        connection.request("POST", "/v1/jobs/batch", body, dict(headers))
         response = connection.getresponse()
         answer = response.read()
         if response.status != TOO_MANY:
@@ -79,15 +87,18 @@ def handler_job(name: str, due_ms: int, payload: str) -> dict[str, object]:
     }
 
 
-def webhook_jobs(endpoint: str, due_ms: Iterable[int], payload: str) -> bytes:
+def webhook_jobs(
+    endpoint: str, due_ms: Iterable[int], payload: str, headers: Mapping[str, str] | None = None
+) -> bytes:
     """A batch of one-off webhooks, as JSON."""
+    target = {"type": "HTTP_WEBHOOK", "endpoint": endpoint, **({"headers": headers} if headers else {})}
     raw = msgspec.Raw(payload.encode())
     return msgspec.json.encode(
         [
             {
                 "schedule_type": "ONE_OFF",
                 "run_at_epoch_ms": due,
-                "target": {"type": "HTTP_WEBHOOK", "endpoint": endpoint},
+                "target": target,
                 "payload": raw,
             }
             for due in due_ms

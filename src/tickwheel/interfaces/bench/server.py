@@ -35,6 +35,7 @@ class BenchServer:
     """Started on entering, stopped on leaving; `calls` gives what the `record` handler noted.
 
     Several processes are there once each holds its part of the shards. `own_ports` are where each answers alone.
+    With a `token` requests need one, this or another.
     """
 
     def __init__(
@@ -46,6 +47,7 @@ class BenchServer:
         processes: int = 1,
         app: str = APP,
         handler_slots: int = HANDLER_SLOTS,
+        token: str = "",
     ) -> None:
         if processes > 1 and not store.startswith(("postgresql:", "postgres:")):
             raise BenchFailed(
@@ -55,10 +57,12 @@ class BenchServer:
         self.port = _free_port(processes + 1)
         self.own_ports = [self.port] if processes == 1 else [self.port + n + 1 for n in range(processes)]
         self._log, self.told = folder / "calls.bin", folder / "told"
-        command = [sys.executable, "-m", "tickwheel", "serve", "--no-auth", "--allow-loopback", "--app", app]
+        command = [sys.executable, "-m", "tickwheel", "serve", "--allow-loopback", "--app", app]
+        command += [] if token else ["--no-auth"]
         command += ["--port", str(self.port), "--store", store, "--log-level", "warning", *flags]
         command += ["--processes", str(processes), "--handler-slots", str(handler_slots)]
         self._command = command
+        self._token = token
         self._process: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> "BenchServer":
@@ -87,7 +91,8 @@ class BenchServer:
 
     def start(self) -> None:
         """Start it without waiting until it listens."""
-        environ = {**os.environ, "BENCH_LOG": str(self._log), "BENCH_TOLD": str(self.told)}
+        secret = {"TICKWHEEL_TOKEN": self._token} if self._token else {}
+        environ = {**os.environ, **secret, "BENCH_LOG": str(self._log), "BENCH_TOLD": str(self.told)}
         self._log.unlink(missing_ok=True)
         self._process = subprocess.Popen(self._command, env=environ, stdout=subprocess.DEVNULL)  # noqa: S603 - our own
 
@@ -149,18 +154,18 @@ class BenchServer:
         raise BenchFailed(f"the server did not listen within {START_LIMIT_S} s")
 
     def _is_shared_out(self) -> bool:
-        held = [_gauge(_metrics(port), "tickwheel_shards_held") for port in self.own_ports]
+        held = [_gauge(_metrics(port, self._token), "tickwheel_shards_held") for port in self.own_ports]
         return all(held) and sum(held) == SHARD_COUNT
 
 
-def wait_until_quiet(*ports: int, armed: int = 0, ended: int = 0) -> None:
+def wait_until_quiet(*ports: int, armed: int = 0, ended: int = 0, token: str = "") -> None:
     """Until nothing is due or running any more and just `armed` timers are left in the wheels of all.
 
     `ended` attempts must have ended as well: timers that are being claimed right now are in no gauge.
     """
     waited = threading.Event()
     for _ in range(SETTLE_LIMIT_S * 10):
-        seen = [_metrics(port) for port in ports]
+        seen = [_metrics(port, token) for port in ports]
         busy = sum(_gauge(values, f"tickwheel_{name}") for name in _BUSY for values in seen)
         done = sum(_gauge(values, "tickwheel_attempts_total") for values in seen)
         left = sum(_gauge(values, "tickwheel_armed_timers") for values in seen)
@@ -170,13 +175,18 @@ def wait_until_quiet(*ports: int, armed: int = 0, ended: int = 0) -> None:
     raise BenchFailed(f"the server was still busy after {SETTLE_LIMIT_S} s, or lost something")
 
 
-def _metrics(port: int) -> dict[str, float]:
+def _metrics(port: int, token: str) -> dict[str, float]:
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
-    connection.request("GET", "/metrics")
+    connection.request("GET", "/metrics", headers=bearer(token))
     text = connection.getresponse().read().decode()
     connection.close()
     lines = (line.rsplit(" ", 1) for line in text.splitlines() if line and line[0] != "#")
     return {name: float(number) for name, number in lines}
+
+
+def bearer(token: str) -> dict[str, str]:
+    """The header that carries a token; none for the empty one."""
+    return {"Authorization": f"Bearer {token}"} if token else {}
 
 
 def _gauge(values: dict[str, float], name: str) -> float:

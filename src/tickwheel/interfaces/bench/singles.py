@@ -7,7 +7,7 @@ server does, and what is measured would be the client.
 import asyncio
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Final, cast
 
 from tickwheel.interfaces.bench.outcome import BenchFailed
@@ -95,12 +95,21 @@ class _Crowd:
             self._ended.set()
 
 
-def post_singles(port: int, body: bytes, *, jobs: int, connections: int, on_sent: Callable[[int], None]) -> int:
+def post_singles(
+    port: int,
+    body: bytes,
+    *,
+    jobs: int,
+    connections: int,
+    on_sent: Callable[[int], None],
+    headers: Mapping[str, str] | None = None,
+) -> int:
     """POST `body` to /v1/jobs that many times; gives how many were created. Raises `BenchFailed`."""
     head = (
         f"POST /v1/jobs HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nContent-Type: application/json\r\n"
-        f"Content-Length: {len(body)}\r\n\r\n"
+        f"Content-Length: {len(body)}\r\n"
     )
+    head += "".join(f"{name}: {value}\r\n" for name, value in (headers or {}).items()) + "\r\n"
 
     async def send() -> int:
         crowd = _Crowd(head.encode() + body, jobs, on_sent)

@@ -1,17 +1,7 @@
 """`tickwheel bench`: measure this machine."""
 
-import asyncio
-import functools
-import sys
-import tempfile
-from collections.abc import Callable, Coroutine
-from pathlib import Path
-from typing import Any, Final, NamedTuple
-
 import click
-import msgspec
 
-from tickwheel.domain.errors import TickwheelError
 from tickwheel.interfaces.bench import (
     failover,
     fairness,
@@ -22,78 +12,13 @@ from tickwheel.interfaces.bench import (
     memory,
     overhttp,
     overload,
+    secured,
     startup,
     takeover,
     webhooks,
 )
 from tickwheel.interfaces.bench.nodes import FAULTS
-from tickwheel.interfaces.bench.outcome import BenchFailed, Figures
-from tickwheel.interfaces.bench.progress import Progress, progress
-from tickwheel.interfaces.cli.failures import Failure, failure_of
-
-STORE_HELP: Final = "An empty store to measure (default: SQLite in a temporary folder)."
-SMOKE_HELP: Final = "As small as it gets: shows that the benchmark works."
-Measure = Callable[[str, Path, Progress], Figures | Coroutine[Any, Any, Figures]]
-
-
-class Options(NamedTuple):
-    """What every benchmark takes."""
-
-    store: str | None
-    as_json: bool
-    smoke: bool
-
-    def run(self, label: str, steps: int, measure: Measure) -> None:
-        """Measure with a progress bar and print the figures, the JSON line last."""
-        with tempfile.TemporaryDirectory() as folder:
-            url = self.store or f"sqlite:{Path(folder) / 'bench.db'}"
-            try:
-                with progress(label, steps, quiet=self.as_json) as bar:
-                    outcome = measure(url, Path(folder), bar)
-                    figures = outcome if isinstance(outcome, dict) else _on_loop(outcome)
-            except BenchFailed as error:
-                raise Failure([f"the benchmark failed: {error}"]) from None
-            except TickwheelError as error:
-                raise failure_of(error) from None
-        if not self.as_json:
-            for name, value in figures.items():
-                click.echo(f"  {name:22} {value if isinstance(value, str) else format(value, ',')}", err=True)
-        click.echo(msgspec.json.encode(figures).decode())
-
-
-def _on_loop(work: Coroutine[Any, Any, Figures]) -> Figures:
-    if sys.platform == "win32":
-        return asyncio.run(work)
-    import uvloop
-
-    return uvloop.run(work)
-
-
-def _common(command: Callable[..., None]) -> Callable[..., None]:
-    """Gather the options of every benchmark into one argument."""
-
-    @click.option("--store", metavar="URL", help=STORE_HELP)
-    @click.option("--json", "as_json", is_flag=True, help="Only the JSON line.")
-    @click.option("--smoke", is_flag=True, help=SMOKE_HELP)
-    @functools.wraps(command)
-    def gathered(store: str | None, as_json: bool, smoke: bool, **given: Any) -> None:
-        command(Options(store, as_json, smoke), **given)
-
-    return gathered
-
-
-def _count(name: str, default: int, text: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    return click.option(f"--{name}", type=click.IntRange(min=0), default=default, show_default=True, help=text)
-
-
-def _processes(command: Callable[..., None]) -> Callable[..., None]:
-    return click.option(
-        "--processes",
-        type=click.IntRange(1, 64),
-        default=1,
-        show_default=True,
-        help="Processes of the server; several need PostgreSQL.",
-    )(command)
+from tickwheel.interfaces.cli.bench_options import Options, common, count, processes_option
 
 
 @click.group()
@@ -106,12 +31,12 @@ def bench() -> None:
 
 
 @bench.command()
-@_count("jobs", 200_000, "How many to create.")
-@_count("batch", 1_000, "Jobs per request.")
-@_count("payload-bytes", 200, "Length of each payload.")
+@count("jobs", 200_000, "How many to create.")
+@count("batch", 1_000, "Jobs per request.")
+@count("payload-bytes", 200, "Length of each payload.")
 @click.option("--keys", is_flag=True, help="Give each job an idempotency key.")
-@_processes
-@_common
+@processes_option
+@common
 def ingest(options: Options, jobs: int, batch: int, payload_bytes: int, keys: bool, processes: int) -> None:
     """Create jobs over HTTP in batches, each one durable commit."""
     jobs, batch = (200, 100) if options.smoke else (jobs, batch)
@@ -132,10 +57,10 @@ def ingest(options: Options, jobs: int, batch: int, payload_bytes: int, keys: bo
 
 
 @bench.command(name="ingest-single")
-@_count("jobs", 20_000, "How many to create.")
-@_count("connections", 64, "Requests under way at a time.")
-@_processes
-@_common
+@count("jobs", 20_000, "How many to create.")
+@count("connections", 64, "Requests under way at a time.")
+@processes_option
+@common
 def ingest_single(options: Options, jobs: int, connections: int, processes: int) -> None:
     """Create jobs over HTTP one by one, each one durable commit."""
     jobs, connections = (200, 8) if options.smoke else (jobs, connections)
@@ -149,10 +74,10 @@ def ingest_single(options: Options, jobs: int, connections: int, processes: int)
 
 
 @bench.command()
-@_count("rate", 20_000, "Jobs per second.")
-@_count("seconds", 30, "For how long.")
-@_processes
-@_common
+@count("rate", 20_000, "Jobs per second.")
+@count("seconds", 30, "For how long.")
+@processes_option
+@common
 def pipeline(options: Options, rate: int, seconds: int, processes: int) -> None:
     """The whole way at a high rate: create over HTTP, fire on time, call, commit."""
     rate, seconds = (100, 1) if options.smoke else (rate, seconds)
@@ -172,9 +97,9 @@ def pipeline(options: Options, rate: int, seconds: int, processes: int) -> None:
 
 
 @bench.command()
-@_count("jobs", 200_000, "How many timers are due.")
-@_count("seconds", 0, "Spread over, from when all are stored and armed; 0 = all overdue at the start.")
-@_common
+@count("jobs", 200_000, "How many timers are due.")
+@count("seconds", 0, "Spread over, from when all are stored and armed; 0 = all overdue at the start.")
+@common
 def trigger(options: Options, jobs: int, seconds: int) -> None:
     """Due timers to committed claims, into a sink with unlimited credits: one write per timer and nothing else."""
     jobs, seconds = (500, 1) if options.smoke else (jobs, seconds)
@@ -182,13 +107,13 @@ def trigger(options: Options, jobs: int, seconds: int) -> None:
 
 
 @bench.command(name="growth")
-@_count("jobs", 1_000_000, "Future jobs stored in the large store.")
-@_count("base-jobs", 100_000, "Future jobs stored in the small one.")
-@_count("rounds", 3, "Turns of each store.")
-@_count("rate", 500, "Jobs per second of a steady round.")
-@_count("seconds", 10, "For how long.")
-@_count("burst", 20_000, "Timers of a burst.")
-@_common
+@count("jobs", 1_000_000, "Future jobs stored in the large store.")
+@count("base-jobs", 100_000, "Future jobs stored in the small one.")
+@count("rounds", 3, "Turns of each store.")
+@count("rate", 500, "Jobs per second of a steady round.")
+@count("seconds", 10, "For how long.")
+@count("burst", 20_000, "Timers of a burst.")
+@common
 def growth_command(
     options: Options, jobs: int, base_jobs: int, rounds: int, rate: int, seconds: int, burst: int
 ) -> None:
@@ -214,8 +139,8 @@ def growth_command(
 
 
 @bench.command()
-@_count("jobs", 200_000, "How many runs are due.")
-@_common
+@count("jobs", 200_000, "How many runs are due.")
+@common
 def throughput(options: Options, jobs: int) -> None:
     """Drain due runs of a handler that does nothing: claim, call, commit; history is kept."""
     jobs = 500 if options.smoke else jobs
@@ -223,10 +148,10 @@ def throughput(options: Options, jobs: int) -> None:
 
 
 @bench.command()
-@_count("rate", 500, "Jobs per second.")
-@_count("seconds", 60, "For how long.")
-@_processes
-@_common
+@count("rate", 500, "Jobs per second.")
+@count("seconds", 60, "For how long.")
+@processes_option
+@common
 def lateness(options: Options, rate: int, seconds: int, processes: int) -> None:
     """A steady rate of jobs over HTTP; how late their handlers start."""
     rate, seconds = (100, 1) if options.smoke else (rate, seconds)
@@ -240,8 +165,8 @@ def lateness(options: Options, rate: int, seconds: int, processes: int) -> None:
 
 
 @bench.command()
-@_count("jobs", 20_000, "How many are due at once.")
-@_common
+@count("jobs", 20_000, "How many are due at once.")
+@common
 def burst(options: Options, jobs: int) -> None:
     """Many jobs due in the same instant: how late they start, and how long it takes."""
     jobs = 200 if options.smoke else jobs
@@ -249,10 +174,10 @@ def burst(options: Options, jobs: int) -> None:
 
 
 @bench.command(name="webhooks")
-@_count("jobs", 30_000, "How many to send.")
-@_count("seconds", 0, "Spread over; 0 = all due at one instant.")
-@_processes
-@_common
+@count("jobs", 30_000, "How many to send.")
+@count("seconds", 0, "Spread over; 0 = all due at one instant.")
+@processes_option
+@common
 def webhooks_command(options: Options, jobs: int, seconds: int, processes: int) -> None:
     """Webhooks to a receiver in a process of its own."""
     jobs, seconds = (200, 0) if options.smoke else (jobs, seconds)
@@ -266,11 +191,11 @@ def webhooks_command(options: Options, jobs: int, seconds: int, processes: int) 
 
 
 @bench.command(name="overload")
-@_count("seconds", 60, "Length of the flood.")
-@_count("calm-seconds", 10, "Length of each calm stretch, and of the measurement of the capacity.")
-@_count("factor", 3, "The flood's rate, as a multiple of the capacity.")
-@_processes
-@_common
+@count("seconds", 60, "Length of the flood.")
+@count("calm-seconds", 10, "Length of each calm stretch, and of the measurement of the capacity.")
+@count("factor", 3, "The flood's rate, as a multiple of the capacity.")
+@processes_option
+@common
 def overload_command(options: Options, seconds: int, calm_seconds: int, factor: int, processes: int) -> None:
     """More jobs over HTTP than the server can take: what it refuses, what it takes, how soon it is well again."""
     seconds, calm_seconds = (2, 2) if options.smoke else (seconds, calm_seconds)
@@ -279,13 +204,13 @@ def overload_command(options: Options, seconds: int, calm_seconds: int, factor: 
 
 
 @bench.command(name="lanes")
-@_count("rate", 100, "CRITICAL jobs per second.")
-@_count("seconds", 20, "For how long, alone and again beside the flood.")
-@_count("pairs", 3, "How often.")
-@_count("low", 2_000, "LOW jobs of a flood.")
-@_count("hold-ms", 10_000, "How long each of them runs, on the average.")
-@_count("slots", 256, "Slots of the server.")
-@_common
+@count("rate", 100, "CRITICAL jobs per second.")
+@count("seconds", 20, "For how long, alone and again beside the flood.")
+@count("pairs", 3, "How often.")
+@count("low", 2_000, "LOW jobs of a flood.")
+@count("hold-ms", 10_000, "How long each of them runs, on the average.")
+@count("slots", 256, "Slots of the server.")
+@common
 def lanes_command(
     options: Options, rate: int, seconds: int, pairs: int, low: int, hold_ms: int, slots: int
 ) -> None:
@@ -310,10 +235,10 @@ def lanes_command(
 
 
 @bench.command(name="fairness")
-@_count("jobs", 1_000_000, "Due runs of the large tenant.")
-@_count("rate", 10, "Runs per second of each of nine small ones.")
-@_count("seconds", 30, "For how long, alone and again beside the flood.")
-@_common
+@count("jobs", 1_000_000, "Due runs of the large tenant.")
+@count("rate", 10, "Runs per second of each of nine small ones.")
+@count("seconds", 30, "For how long, alone and again beside the flood.")
+@common
 def fairness_command(options: Options, jobs: int, rate: int, seconds: int) -> None:
     """How late the runs of nine small tenants start alone, and beside one with a flood of due runs."""
     jobs, seconds = (2_000, 2) if options.smoke else (jobs, seconds)
@@ -328,10 +253,10 @@ def fairness_command(options: Options, jobs: int, rate: int, seconds: int) -> No
 @click.option(
     "--fault", type=click.Choice(FAULTS), default="kill", show_default=True, help="What is done to a node."
 )
-@_count("times", 20, "How often.")
-@_count("rate", 500, "Jobs per second.")
-@_count("nodes", 3, "Servers on the store.")
-@_common
+@count("times", 20, "How often.")
+@count("rate", 500, "Jobs per second.")
+@count("nodes", 3, "Servers on the store.")
+@common
 def failover_command(options: Options, fault: str, times: int, rate: int, nodes: int) -> None:
     """How long shards stand still when their node breaks (needs PostgreSQL).
 
@@ -353,8 +278,8 @@ def failover_command(options: Options, fault: str, times: int, rate: int, nodes:
 
 
 @bench.command(name="startup")
-@_count("jobs", 1_000_000, "Jobs due within the hour.")
-@_common
+@count("jobs", 1_000_000, "Jobs due within the hour.")
+@common
 def startup_command(options: Options, jobs: int) -> None:
     """From the start of a server to its first call, with many jobs due within the hour."""
     jobs = 500 if options.smoke else jobs
@@ -362,9 +287,9 @@ def startup_command(options: Options, jobs: int) -> None:
 
 
 @bench.command(name="takeover")
-@_count("jobs", 1_000_000, "Jobs due within the hour.")
-@_count("rate", 500, "Webhooks per second besides (PostgreSQL).")
-@_common
+@count("jobs", 1_000_000, "Jobs due within the hour.")
+@count("rate", 500, "Webhooks per second besides (PostgreSQL).")
+@common
 def takeover_command(options: Options, jobs: int, rate: int) -> None:
     """With many jobs due within the hour: kill -9 of one of two nodes (PostgreSQL), then a start."""
     jobs, rate = (500, 200) if options.smoke else (jobs, rate)
@@ -377,8 +302,8 @@ def takeover_command(options: Options, jobs: int, rate: int) -> None:
 
 
 @bench.command(name="lists")
-@_count("jobs", 1_000_000, "Jobs to page through.")
-@_common
+@count("jobs", 1_000_000, "Jobs to page through.")
+@common
 def lists_command(options: Options, jobs: int) -> None:
     """First pages, deep pages and counts with many jobs, while others are created."""
     jobs = 500 if options.smoke else jobs
@@ -386,9 +311,23 @@ def lists_command(options: Options, jobs: int) -> None:
 
 
 @bench.command(name="memory")
-@_count("jobs", 5_000_000, "How many timers to arm.")
-@_common
+@count("jobs", 5_000_000, "How many timers to arm.")
+@common
 def memory_command(options: Options, jobs: int) -> None:
     """Memory per armed timer, and of a server without timers."""
     jobs = 10_000 if options.smoke else jobs
     options.run("memory", jobs, lambda url, folder, bar: memory.memory(url, folder, timers=jobs, bar=bar))
+
+
+@bench.command(name="secured")
+@count("jobs", 50_000, "Jobs per measurement.")
+@count("rounds", 3, "How many measurements of each kind.")
+@common
+def secured_command(options: Options, jobs: int, rounds: int) -> None:
+    """What tokens, tenants and limits cost: a bare server against a secured one, in turn (SQLite)."""
+    jobs, rounds = (1_000, 1) if options.smoke else (jobs, rounds)
+    options.run(
+        "secured",
+        2 * rounds * jobs,
+        lambda url, folder, bar: secured.secured(url, folder, jobs=jobs, rounds=rounds, bar=bar),
+    )
