@@ -25,6 +25,11 @@ class TokenBucket:
         self.share(parts)
         self._level = self._most
 
+    @property
+    def rate(self) -> tuple[int, int]:
+        """Tokens per second and burst, of all nodes together."""
+        return self._per_second, self._burst
+
     def share(self, parts: int) -> None:
         """So many nodes share the limit from now on; each may take one token at once at least."""
         self._gain = max(1, self._per_second * 1_000 // parts)  # microtokens per ms

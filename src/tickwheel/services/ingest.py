@@ -15,7 +15,7 @@ from typing import Final, Protocol
 import msgspec
 from msgspec.structs import replace
 
-from tickwheel.domain.errors import IdempotencyConflict, TickwheelError
+from tickwheel.domain.errors import IdempotencyConflict, OutcomeUnknown, TickwheelError
 from tickwheel.domain.ids import RANDOM_BYTES, SHARD_COUNT
 from tickwheel.domain.job import Job, ScheduleType, Spec
 from tickwheel.domain.requests.job_request import JobRequest, request_hash
@@ -25,6 +25,7 @@ from tickwheel.ports.registry import Act
 from tickwheel.ports.store import FirstTimer, Inserted, InsertStatus, NewJob, Store
 from tickwheel.services.arming import first_timer_rows
 from tickwheel.services.new_jobs import Placed, new_job, new_jobs, place
+from tickwheel.services.quotas import Quotas
 from tickwheel.services.sealing import Sealing
 
 
@@ -90,6 +91,7 @@ class Ingest:
         # Told how many jobs are being stored.
         self.counted: Callable[[int], AbstractContextManager[None]] = lambda job_count: nullcontext()
         self._to_arm: list[tuple[Job, FirstTimer]] = []
+        self.quotas: Quotas | None = None
         self.sealing = Sealing()
 
     def next_shard(self) -> int:
@@ -129,10 +131,37 @@ class Ingest:
             if start:
                 await self._clock.sleep_ms(0)
             placed += self._new_jobs(requests[start : start + ITEMS_A_TURN], now_ms, answers)
-        if placed:
+        if placed and self.quotas is not None and self.quotas.bounds_jobs:
+            await self._commit_within(self.quotas, placed, answers, act)
+        elif placed:
             with self.counted(len(placed)):
                 await self._commit(placed, answers, act)
         return answers
+
+    async def _commit_within(
+        self,
+        quotas: Quotas,
+        placed: Sequence[tuple[int, JobRequest, NewJob]],
+        answers: list[Created | TickwheelError],
+        act: Act | None,
+    ) -> None:
+        """Store those for which their tenants' limits have room."""
+        admission = await quotas.admit([new for _, _, new in placed])
+        wanted = [one for one, error in zip(placed, admission.errors, strict=True) if error is None]
+        made: Sequence[bool] = [False] * len(placed)
+        try:
+            for (number, _, _), error in zip(placed, admission.errors, strict=True):
+                if error is not None:
+                    answers[number] = error
+            if wanted:
+                with self.counted(len(wanted)):
+                    await self._commit(wanted, answers, act)
+            made = [_is_made(answers[number]) for number, _, _ in placed]
+        except OutcomeUnknown:
+            made = [True] * len(placed)  # the next count of the store tells
+            raise
+        finally:
+            quotas.settle(admission, made)
 
     def _new_jobs(
         self,
@@ -196,6 +225,10 @@ class Ingest:
 
 
 _UNANSWERED: Final = TickwheelError("the store gave no answer")
+
+
+def _is_made(answer: Created | TickwheelError) -> bool:
+    return isinstance(answer, Created) and not answer.replayed
 
 
 def with_key(request: JobRequest, header_key: str | None) -> JobRequest:

@@ -36,6 +36,8 @@ from tickwheel.services.changes.hold import pause, resume
 from tickwheel.services.changes.named import replace_named
 from tickwheel.services.changes.taken import Taken, knowing_taken
 from tickwheel.services.ingest import ITEMS_A_TURN, Created, Ingest, InsertJobs, every_shard, with_key
+from tickwheel.services.quota_room import Room, room_for_one
+from tickwheel.services.quotas import Quotas
 from tickwheel.services.sealing import Sealing
 from tickwheel.services.shedding import Shedding
 
@@ -85,6 +87,7 @@ class Jobs:
         self._ingest = Ingest(store, owner, clock, randomness, held_shards, insert_jobs)
         self._aftermath = Aftermath(owner)
         self._shedding: Shedding | None = None
+        self._quotas: Quotas | None = None
         self._refuse_target: RefuseTarget = lambda tenant_id, target: None
         self._sealing = self._ingest.sealing
 
@@ -95,6 +98,10 @@ class Jobs:
     def seal_by(self, sealing: Sealing) -> None:
         """Let it settle the secrets of targets before they are stored."""
         self._sealing = self._ingest.sealing = sealing
+
+    def limit_by(self, quotas: Quotas) -> None:
+        """Hold tenants to their limits."""
+        self._quotas = self._ingest.quotas = quotas
 
     def shed_by(self, shedding: Shedding) -> None:
         """Refuse new jobs while it says so."""
@@ -161,11 +168,17 @@ class Jobs:
         self._refuse_target(request.tenant_id, request.spec.target)
         self._check_tenants([request])
         request = replace(request, name=name)
+        now_ms = self._clock.now_ms()
+        async with room_for_one(self._quotas, lambda: self._ingest.new_job(request, now_ms, named=True)) as room:
+            return await self._put_named(name, request, room, act)
+
+    async def _put_named(self, name: str, request: JobRequest, room: Room, act: Act | None) -> Put:
         seen = Seen()
 
         async def put(taken: Taken) -> JobView:
             def decide(view: JobView | None, now_ms: int) -> NewJob | Change:
                 seen.view = view
+                room.check(makes=view is None)
                 if view is None:
                     return self._ingest.new_job(request, now_ms, named=True)
                 return replace_named(view, self._sealing.settle(request, view.job.spec), now_ms, taken)
@@ -209,6 +222,8 @@ class Jobs:
             wanted = self._sealing.settle(patched(view.job, patch), view.job.spec)
             if wanted.spec.target != view.job.spec.target:
                 self._refuse_target(tenant_id, wanted.spec.target)
+            if self._quotas is not None and wanted.payload != view.job.payload:
+                self._quotas.check_payload(tenant_id, wanted.payload)
             return edit(view, wanted, now_ms, taken)
 
         return await self._change(tenant_id, job_id, decide, act)

@@ -1,0 +1,367 @@
+"""Holds tenants to their limits where their requests come in: on this node, before anything is written.
+
+**Requests and payload bytes per second** are token buckets; each of the nodes that serve the API has an even share
+of a limit. **Jobs** are counted in the store now and then, and by what is made here in between, so on one node the
+limit is exact; beside others it may be passed by what they make within ten seconds. **Runs due in one second** are
+counted for jobs that were made here; whatever comes together all the same starts at that rate only (see
+`gates.tenant_gate`).
+
+A request that is sent again under its idempotency key is answered as before whatever is used up meanwhile: it
+makes nothing.
+
+A limit that nobody has costs nothing: what there is to look at is settled when a record changes.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final, NamedTuple, Protocol
+
+import msgspec
+
+from tickwheel.domain.errors import (
+    FieldProblem,
+    InvalidRequest,
+    QuotaExceeded,
+    TenantDisabled,
+    TickwheelError,
+)
+from tickwheel.domain.quotas import LimitName, TenantLimits
+from tickwheel.domain.token_bucket import TokenBucket
+from tickwheel.ports.clock import Clock
+from tickwheel.ports.keys import Key, KeyHolder
+from tickwheel.ports.store import NewJob
+from tickwheel.services.quota_counts import KNOWN_TENANTS, DueCounts, JobCount, RequestCounts
+from tickwheel.services.tenants import Tenants
+
+JOBS_RETRY_S: Final = 60
+SOON_MS: Final = 5_000
+FAR_RETRY_S: Final = 60
+"""What is refused for a second far ahead is not to be had a moment later."""
+BUCKETS: Final = 50_000
+COUNTED_JOBS: Final = 100_000
+"""Where no limit asks for more, the usage says "at least so many" from here on."""
+
+_CREATION: Final = (
+    LimitName.MAX_JOBS,
+    LimitName.MAX_PAYLOAD_BYTES,
+    LimitName.PAYLOAD_BYTES_PER_SECOND,
+    LimitName.DUE_PER_SECOND,
+)
+
+
+class QuotaStore(Protocol):
+    """The part of a store that is asked."""
+
+    async def count_jobs(self, tenant_id: str, at_most: int) -> int: ...
+
+    async def find_keys(self, keys: Sequence[Key]) -> Sequence[KeyHolder | None]: ...
+
+
+class Usage(msgspec.Struct, frozen=True):
+    """What a tenant uses, as this node knows it. `jobs_at_least`: there may be more."""
+
+    jobs: int
+    jobs_at_least: bool
+    requests_last_second: int
+    requests_last_minute: int
+    refused: dict[str, int]
+
+
+class _Reserved(NamedTuple):
+    """What one new job holds until it is stored or not."""
+
+    tenant_id: str
+    counted: bool  # among the tenant's jobs
+    second: int | None  # in which it is due, where that is counted
+    payload_bytes: int  # taken from the bucket
+
+
+class Admission:
+    """What became of the jobs of one insert: an error or None for each, in order."""
+
+    def __init__(self, errors: Sequence[TickwheelError | None], reserved: Sequence[_Reserved | None]) -> None:
+        self.errors, self.reserved = errors, reserved
+
+
+class Quotas:
+    """One node's. `api_nodes` says how many nodes serve the API, this one included."""
+
+    def __init__(
+        self, tenants: Tenants, store: QuotaStore, clock: Clock, api_nodes: Callable[[], int] = lambda: 1
+    ) -> None:
+        self._tenants, self._store, self._clock, self._api_nodes = tenants, store, clock, api_nodes
+        self._requests: dict[str, TokenBucket] = {}
+        self._payloads: dict[str, TokenBucket] = {}
+        self._jobs: dict[str, JobCount] = {}
+        self._due = DueCounts()
+        self._came = RequestCounts()
+        self._refused: dict[str, Counter[str]] = {}
+        self._parts = 1
+        self._guards_requests = self.bounds_jobs = False
+        """`bounds_jobs`: whether making jobs is bounded for anybody."""
+        tenants.when_changed(self._settle_rules)
+
+    def _settle_rules(self) -> None:
+        everybody = [self._tenants.defaults, *self._tenants.known.values()]
+        disabled = any(one.disabled for one in everybody)
+        self._guards_requests = disabled or any(one.limits.requests_per_second for one in everybody)
+        self.bounds_jobs = disabled or any(
+            getattr(one.limits, name) is not None for one in everybody for name in _CREATION
+        )
+        # Whoever's rate is another one begins with a full bucket; the others go on as they were.
+        for buckets, of in ((self._requests, _request_rate), (self._payloads, _payload_rate)):
+            for tenant_id, bucket in list(buckets.items()):
+                if of(self._tenants.of(tenant_id).limits) != bucket.rate:
+                    del buckets[tenant_id]
+
+    def check_request(self, tenant_id: str) -> None:
+        """Before a request of the tenant is looked at. Raises `QuotaExceeded` and `TenantDisabled`."""
+        now_ms = self._clock.monotonic_ms()
+        if self._came.note(tenant_id, now_ms):
+            self._renew_share()
+        if not self._guards_requests:
+            return
+        settings = self._tenants.of(tenant_id)
+        if settings.disabled:
+            raise self._disabled(tenant_id)
+        rate = settings.limits.requests_per_second
+        if rate is None:
+            return
+        bucket = self._requests.get(tenant_id)
+        if bucket is None:
+            bucket = self._new_bucket(self._requests, tenant_id, _request_rate(settings.limits), now_ms)
+        if not bucket.take(1, now_ms):
+            self._note_refused(tenant_id, LimitName.REQUESTS_PER_SECOND)
+            wait_ms = bucket.wait_ms(1, now_ms)
+            raise QuotaExceeded(
+                f"the tenant may make {rate} requests per second; send it again in {wait_ms} ms",
+                limit=LimitName.REQUESTS_PER_SECOND,
+                retry_after_s=max(1, -(-wait_ms // 1_000)),
+                used=rate,
+                allowed=rate,
+            )
+
+    def check_payload(self, tenant_id: str, payload: str) -> None:
+        """Before a job gets this payload by an edit. Raises `InvalidRequest`."""
+        most = self._tenants.of(tenant_id).limits.max_payload_bytes if self.bounds_jobs else None
+        if most is not None:
+            self._check_size(tenant_id, _size(payload), most)
+
+    async def admit(self, jobs: Sequence[NewJob]) -> Admission:
+        """Which of these may be stored; those hold what they need until `settle`."""
+        errors: list[TickwheelError | None] = [None] * len(jobs)
+        reserved: list[_Reserved | None] = [None] * len(jobs)
+        by_tenant: dict[str, list[int]] = {}
+        for number, new in enumerate(jobs):
+            by_tenant.setdefault(new.job.tenant_id, []).append(number)
+        for tenant_id, numbers in by_tenant.items():
+            await self._admit_of(tenant_id, jobs, numbers, errors, reserved)
+        await self._let_through_replays(jobs, errors)
+        return Admission(errors, reserved)
+
+    def settle(self, admission: Admission, made: Iterable[bool]) -> None:
+        """Whether each of these was made; what the others held is free again."""
+        jobs: Counter[str] = Counter()
+        made_jobs: Counter[str] = Counter()
+        for held, is_made in zip(admission.reserved, made, strict=True):
+            if held is None:
+                continue
+            if held.counted:
+                jobs[held.tenant_id] += 1
+                made_jobs[held.tenant_id] += is_made
+            if not is_made:
+                self._free(held)
+        for tenant_id, count in jobs.items():
+            self._jobs[tenant_id].settle(count, made_jobs[tenant_id])
+
+    async def usage(self, tenant_id: str) -> Usage:
+        """What the tenant uses. Raises `StoreUnavailable`."""
+        most = max(COUNTED_JOBS, (self._tenants.of(tenant_id).limits.max_jobs or 0) + 1)
+        jobs = await self._store.count_jobs(tenant_id, most)
+        now_ms = self._clock.monotonic_ms()
+        return Usage(
+            jobs=jobs,
+            jobs_at_least=jobs >= most,
+            requests_last_second=self._came.last(tenant_id, 1, now_ms),
+            requests_last_minute=self._came.last(tenant_id, 60, now_ms),
+            refused=dict(self._refused.get(tenant_id, {})),
+        )
+
+    async def _admit_of(
+        self,
+        tenant_id: str,
+        jobs: Sequence[NewJob],
+        numbers: Sequence[int],
+        errors: list[TickwheelError | None],
+        reserved: list[_Reserved | None],
+    ) -> None:
+        settings = self._tenants.of(tenant_id)
+        limits = settings.limits
+        if settings.disabled:
+            for number in numbers:
+                errors[number] = self._disabled(tenant_id)
+            return
+        if limits.max_payload_bytes is not None:
+            numbers = [n for n in numbers if self._fits(tenant_id, jobs[n], limits.max_payload_bytes, n, errors)]
+        room = len(numbers)
+        if limits.max_jobs is not None and numbers:
+            room = await self._room_for_jobs(tenant_id, len(numbers), limits.max_jobs)
+        left = room
+        for number in numbers:
+            new = jobs[number]
+            if not left:
+                errors[number] = self._too_many_jobs(tenant_id, limits)
+                continue
+            try:
+                reserved[number] = self._take_rates(tenant_id, new, limits)
+                left -= 1
+            except QuotaExceeded as error:
+                errors[number] = error
+        if limits.max_jobs is not None and left:
+            self._jobs[tenant_id].settle(left, 0)
+
+    def _fits(
+        self, tenant_id: str, new: NewJob, most: int, number: int, errors: list[TickwheelError | None]
+    ) -> bool:
+        try:
+            self._check_size(tenant_id, _size(new.job.payload), most)
+        except InvalidRequest as error:
+            errors[number] = error
+            return False
+        return True
+
+    def _check_size(self, tenant_id: str, size_bytes: int, most_bytes: int) -> None:
+        if size_bytes <= most_bytes:
+            return
+        self._note_refused(tenant_id, LimitName.MAX_PAYLOAD_BYTES)
+        message = (
+            f"has {size_bytes} bytes; the tenant's limit {LimitName.MAX_PAYLOAD_BYTES.value} allows {most_bytes}"
+        )
+        raise InvalidRequest([FieldProblem("payload", message, "too_large")])
+
+    async def _room_for_jobs(self, tenant_id: str, wanted: int, limit: int) -> int:
+        count = self._jobs.get(tenant_id)
+        if count is None:
+            if len(self._jobs) >= KNOWN_TENANTS:
+                self._jobs = {name: one for name, one in self._jobs.items() if not one.is_idle}
+            count = self._jobs[tenant_id] = JobCount()
+        return await count.reserve(
+            wanted, limit, lambda at_most: self._store.count_jobs(tenant_id, at_most), self._clock
+        )
+
+    def _take_rates(self, tenant_id: str, new: NewJob, limits: TenantLimits) -> _Reserved:
+        """What is counted by time. Raises `QuotaExceeded`, and then nothing is taken."""
+        second, size_bytes = None, 0
+        if limits.due_per_second is not None and new.timer is not None:
+            now_ms = self._clock.now_ms()
+            second = max(new.timer.due_ms, now_ms) // 1_000
+            if not self._due.take(tenant_id, second, limits.due_per_second, now_ms // 1_000):
+                self._note_refused(tenant_id, LimitName.DUE_PER_SECOND)
+                raise _too_many_due(limits.due_per_second, second, now_ms)
+        rate = limits.payload_bytes_per_second
+        if rate is not None:
+            size_bytes, now_ms = _size(new.job.payload), self._clock.monotonic_ms()
+            bucket = self._payloads.get(tenant_id)
+            if bucket is None:
+                bucket = self._new_bucket(self._payloads, tenant_id, _payload_rate(limits), now_ms)
+            if not bucket.take(size_bytes, now_ms):
+                if second is not None:
+                    self._due.give_back(tenant_id, second)
+                self._note_refused(tenant_id, LimitName.PAYLOAD_BYTES_PER_SECOND)
+                wait_ms = bucket.wait_ms(size_bytes, now_ms)
+                raise QuotaExceeded(
+                    f"the tenant may store {rate} bytes of payload per second; send it again in {wait_ms} ms",
+                    limit=LimitName.PAYLOAD_BYTES_PER_SECOND,
+                    retry_after_s=max(1, -(-wait_ms // 1_000)),
+                    used=rate,
+                    allowed=rate,
+                )
+        return _Reserved(tenant_id, limits.max_jobs is not None, second, size_bytes)
+
+    def _free(self, held: _Reserved) -> None:
+        if held.second is not None:
+            self._due.give_back(held.tenant_id, held.second)
+        if held.payload_bytes and (bucket := self._payloads.get(held.tenant_id)) is not None:
+            bucket.give_back(held.payload_bytes)
+
+    async def _let_through_replays(self, jobs: Sequence[NewJob], errors: list[TickwheelError | None]) -> None:
+        """What was refused and carries a key that is used already: the insert answers it, and makes nothing."""
+        asked = [
+            (number, (job.tenant_id, job.idempotency_key))
+            for number, error in enumerate(errors)
+            if isinstance(error, QuotaExceeded) and (job := jobs[number].job).idempotency_key is not None
+        ]
+        if not asked:
+            return
+        found = await self._store.find_keys([key for _, key in asked])
+        for (number, _), holder in zip(asked, found, strict=True):
+            if holder is not None:
+                errors[number] = None
+
+    def _new_bucket(
+        self, buckets: dict[str, TokenBucket], tenant_id: str, rate: tuple[int, int], now_ms: int
+    ) -> TokenBucket:
+        if len(buckets) >= BUCKETS:
+            for name in [name for name, bucket in buckets.items() if bucket.is_full(now_ms)]:
+                del buckets[name]
+        bucket = buckets[tenant_id] = TokenBucket(*rate, now_ms, self._parts)
+        return bucket
+
+    def _renew_share(self) -> None:
+        parts = max(1, self._api_nodes())
+        if parts != self._parts:
+            self._parts = parts
+            for buckets in (self._requests, self._payloads):
+                for bucket in buckets.values():
+                    bucket.share(parts)
+
+    def _too_many_jobs(self, tenant_id: str, limits: TenantLimits) -> QuotaExceeded:
+        allowed = limits.max_jobs or 0
+        used = self._jobs[tenant_id].total
+        self._note_refused(tenant_id, LimitName.MAX_JOBS)
+        return QuotaExceeded(
+            f"the tenant has {used} jobs of the {allowed} that it may have; delete some, or wait until retention"
+            " removes those that have ended",
+            limit=LimitName.MAX_JOBS,
+            retry_after_s=JOBS_RETRY_S,
+            used=used,
+            allowed=allowed,
+        )
+
+    def _disabled(self, tenant_id: str) -> TenantDisabled:
+        self._note_refused(tenant_id, "disabled")
+        return TenantDisabled(f"the tenant {tenant_id!r} is disabled")
+
+    def _note_refused(self, tenant_id: str, name: str) -> None:
+        counts = self._refused.get(tenant_id)
+        if counts is None:
+            if len(self._refused) >= KNOWN_TENANTS:
+                return
+            counts = self._refused[tenant_id] = Counter()
+        counts[str(name)] += 1
+
+
+def _request_rate(limits: TenantLimits) -> tuple[int, int]:
+    rate = limits.requests_per_second or 0
+    return rate, limits.requests_burst or rate
+
+
+def _payload_rate(limits: TenantLimits) -> tuple[int, int]:
+    rate = limits.payload_bytes_per_second or 0
+    return rate, rate
+
+
+def _too_many_due(allowed: int, second: int, now_ms: int) -> QuotaExceeded:
+    is_soon = second * 1_000 - now_ms < SOON_MS
+    return QuotaExceeded(
+        f"{allowed} runs of the tenant are due in that second, which is all it may have; spread them, for"
+        " instance by an instant that differs from job to job by some seconds",
+        limit=LimitName.DUE_PER_SECOND,
+        retry_after_s=1 if is_soon else FAR_RETRY_S,
+        used=allowed,
+        allowed=allowed,
+    )
+
+
+def _size(payload: str) -> int:
+    return len(payload) if payload.isascii() else len(payload.encode())
