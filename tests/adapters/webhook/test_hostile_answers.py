@@ -29,7 +29,7 @@ class Flood:
 
     def __init__(self, pieces: Iterator[bytes], pause_s: float = 0) -> None:
         self._pieces, self._pause_s = pieces, pause_s
-        self.written_bytes = 0
+        self.written_bytes = self.read_header_bytes = 0
         self.head = b""
         self.port = 0
 
@@ -73,6 +73,8 @@ def answered_by(pieces: Iterator[bytes], pause_s: float = 0) -> tuple[Outcome, F
             work = make_work(1, f"http://127.0.0.1:{flood.port}/", timeout_ms=TIMEOUT_MS)
             outcome = await bench.run(work)
             assert not bench.executor._attempts
+            (exchange,) = bench.executor._idle
+            flood.read_header_bytes = exchange.header_bytes
             return outcome, flood
 
     return asyncio.run(scenario())
@@ -119,8 +121,9 @@ def test_floods_before_the_body_end_the_attempt_without_success(kind: str) -> No
     ids=["1xx answers", "headers", "trailers"],
 )
 def test_header_bytes_are_counted_over_all_parts_of_an_answer(pieces: Iterator[bytes]) -> None:
-    outcome, _ = answered_by(pieces)
+    outcome, flood = answered_by(pieces)
     assert error_of(outcome) == "the answer's headers are too large"
+    assert HEADER_LIMIT_BYTES < flood.read_header_bytes < HEADER_LIMIT_BYTES + 100
 
 
 @pytest.mark.parametrize("status", [200, 500])
