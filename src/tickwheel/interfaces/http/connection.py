@@ -11,21 +11,31 @@ half. Here:
   nothing of a waiting answer was taken for `UNREAD_LIMIT_S`;
 - a client that stops sending in the middle of its body gets 400, and one that has sent a whole request and closed
   its sending half (`printf … | nc`) still gets its answer. A process that was killed looks the same, so a request
-  that waits for something to happen (a worker's poll) is told.
+  that waits for something to happen (a worker's poll) is told. Over TLS neither end can close its sending half
+  alone: there the client is gone, and its answer with it;
+- what two servers could read differently is refused (`framing`), and the connection closed. So is a body of long
+  chunk headers or trailers with little in them, and trailers never count as headers;
+- whatever follows a request to switch protocols, or a fault, is thrown away: it is never a request.
+
+What it costs to keep a connection is bounded by `room`, which may say that only a health check is answered here.
 
 The server calls `overdue` once a second for every connection, so a request costs no timer.
 """
 
 import asyncio
+from collections.abc import Callable
 from typing import Any, Final
 
+import httptools
 from starlette.types import Receive, Scope, Send
 from uvicorn.config import Config
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 from uvicorn.server import ServerState
 
+from tickwheel.interfaces.http.framing import fault_of
 from tickwheel.interfaces.http.one_write import OneWrite
 from tickwheel.interfaces.http.resource import ON_HALF_CLOSED
+from tickwheel.interfaces.http.room import Room
 from tickwheel.interfaces.http.wire import problem, status_line
 
 HEAD_LIMIT_BYTES: Final = 32 << 10
@@ -37,10 +47,25 @@ UNREAD_LIMIT_S: Final = 60
 DRAIN_LIMIT_BYTES: Final = 256 << 20
 """A body that was refused is read and thrown away up to here, so that a client which sends first and reads
 afterwards gets to see why; closing at once would reset the connection under it."""
+CHUNK_HEADS_LIMIT_BYTES: Final = 16 << 10
+CHUNK_HEADS_PER_BYTE: Final = 8
+"""Sizes, extensions and trailers of a chunked body: no honest client sends more than this, and per byte."""
+SPARE_LIMIT_S: Final = 5
+"""How long who has no place of its own may take to ask for the health."""
+HEALTH_TARGETS: Final = frozenset({b"/healthz", b"/readyz"})
+_READS: Final = frozenset({b"GET", b"HEAD"})
+_MALFORMED: Final = "What was sent is not an HTTP/1.1 request, or one that two servers could read differently."
+
+
+class _Fault(Exception):
+    """Stops the parser."""
 
 
 class BoundedProtocol(HttpToolsProtocol):
-    """The connection; `started_s` is the loop's time at which the unfinished request began, None while idle."""
+    """The connection; `started_s` is the loop's time at which the unfinished request began, None while idle.
+
+    It may exist before its transport does, while a TLS handshake goes on: `hang_up` gives that up.
+    """
 
     def __init__(
         self,
@@ -48,23 +73,60 @@ class BoundedProtocol(HttpToolsProtocol):
         server_state: ServerState,
         app_state: dict[str, Any],
         _loop: asyncio.AbstractEventLoop | None = None,
+        *,
+        room: Room,
     ) -> None:
         super().__init__(config, server_state, app_state, _loop)
+        self.hang_up: Callable[[], object] = _nothing
+        self.connected = False
+        self._room = room
+        self._has_place: bool | None = None
         self._in_head = True
         self._head_bytes = 0
         self._body_bytes = 0
+        self._wire_bytes = 0
         self._started_s: float | None = self.loop.time()
         self._unread_since_s: float | None = None
         self._answering: RequestResponseCycle | None = None
+        self._fault = ""
+        self._ended = False
+        """Whatever comes now is no request any more."""
+
+    def enter(self, address: str) -> None:
+        """Take a place in the room; by itself it does so when it is connected."""
+        self._has_place = self._room.admit(self, address, self.loop.time())
+
+    def given_up(self) -> None:
+        """There was no connection after all: leave the room."""
+        self._room.let_go(self)
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self.connected = True
+        if self._has_place is None:
+            self.enter(self.client[0] if self.client is not None else "")
 
     def data_received(self, data: bytes) -> None:
+        if self._ended:
+            return
         if self._in_head:
             if self._head_bytes == 0:
                 self._started_s = self.loop.time()
             self._head_bytes += len(data)
             if self._head_bytes > HEAD_LIMIT_BYTES and self._head_is_too_long(data):
                 return
-        super().data_received(data)
+        self._unset_keepalive_if_required()
+        before = self.cycle
+        try:
+            self.parser.feed_data(data)
+        except httptools.HttpParserUpgrade:
+            self._end_after_answer()
+        except httptools.HttpParserError:
+            if not self._ended:
+                self.refuse("malformed_request", self._fault or _MALFORMED)
+        else:
+            if not self._in_head and self.cycle is before:
+                self._count_chunk_heads(len(data))
 
     def _head_is_too_long(self, data: bytes) -> bool:
         # A piece may hold the end of the head and a lot of body: only bytes up to the blank line count.
@@ -75,12 +137,32 @@ class BoundedProtocol(HttpToolsProtocol):
         self.refuse("headers_too_large", f"Request line and headers have more than {HEAD_LIMIT_BYTES} bytes.")
         return True
 
+    def _count_chunk_heads(self, count: int) -> None:
+        self._wire_bytes += count
+        heads_bytes = self._wire_bytes - self._body_bytes
+        if heads_bytes > CHUNK_HEADS_LIMIT_BYTES + CHUNK_HEADS_PER_BYTE * self._body_bytes:
+            self.refuse("malformed_request", "The chunks of the body have more headers and trailers than body.")
+
     def on_headers_complete(self) -> None:
+        parser = self.parser
+        self._fault = fault_of(self.headers, parser.get_http_version(), parser.get_method(), self.url)
+        if self._fault:
+            raise _Fault
         self._in_head = False
         if len(self.pipeline) >= PIPELINE_LIMIT:
             self.transport.close()
-        if not self.transport.is_closing():  # the rest of what was read with the one that was too many is dropped
-            super().on_headers_complete()
+        elif not (self._has_place or self._asks_for_health()):
+            self.turn_away()
+        if self.transport.is_closing():  # the rest of what was read with the one that was too many is dropped
+            self._ended = True
+            raise _Fault
+        super().on_headers_complete()
+        self.headers = []  # trailers come here: whoever stands in front has not looked at them as headers
+        if not self._has_place:
+            self.cycle.keep_alive = False
+
+    def _asks_for_health(self) -> bool:
+        return self.url.partition(b"?")[0] in HEALTH_TARGETS and self.parser.get_method() in _READS
 
     def on_response_complete(self) -> None:
         super().on_response_complete()
@@ -96,6 +178,7 @@ class BoundedProtocol(HttpToolsProtocol):
         super().resume_writing()
 
     def connection_lost(self, exc: Exception | None) -> None:
+        self._room.let_go(self)
         # uvicorn tells only the latest of several requests; an earlier one would write to the closed transport.
         if self._answering is not None:
             self._answering.disconnected = True
@@ -120,6 +203,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self._in_head = True
         self._head_bytes = 0
         self._body_bytes = 0
+        self._wire_bytes = 0
         self._started_s = None
         super().on_message_complete()
 
@@ -128,15 +212,12 @@ class BoundedProtocol(HttpToolsProtocol):
             return False
         if self.cycle.more_body:
             self.refuse("incomplete_body", "The connection ended before the announced body had arrived.")
-            return False
+            return not self.transport.is_closing() and self.scheme == "http"
         self.cycle.keep_alive = False
         tell: Any = self.cycle.scope.get(ON_HALF_CLOSED)
         if tell is not None:
             tell()
-        return True
-
-    def send_400_response(self, msg: str) -> None:
-        self.refuse("malformed_request", msg)
+        return self.scheme == "http"
 
     def overdue(self, now_s: float) -> None:
         """Give up on a request that has been arriving for too long, and on an answer that nobody reads."""
@@ -146,9 +227,13 @@ class BoundedProtocol(HttpToolsProtocol):
         if self._started_s is None:
             return
         allowed_s = REQUEST_LIMIT_S + self._body_bytes / MIN_BODY_RATE_BYTES_PER_S
+        if not self._has_place:
+            allowed_s = SPARE_LIMIT_S
         if now_s - self._started_s <= allowed_s or self._waits_for_us():
             return
-        if self._head_bytes == 0:
+        if not self._has_place:
+            self.turn_away()
+        elif self._head_bytes == 0:
             self.transport.close()
         else:
             self.refuse("request_timeout", f"The request was not whole after {REQUEST_LIMIT_S} seconds.")
@@ -157,14 +242,59 @@ class BoundedProtocol(HttpToolsProtocol):
         """Whether it is the application that does not read on, not the client that does not send."""
         return self.flow is not None and self.flow.read_paused
 
+    def idle_since_s(self) -> float | None:
+        """Since when nothing happens here; None while a request is arriving or being answered."""
+        cycle: RequestResponseCycle | None = self.cycle
+        if cycle is None:
+            return self._started_s if self._head_bytes == 0 else None
+        timer = self.timeout_keep_alive_task
+        return None if timer is None else timer.when() - self.timeout_keep_alive
+
+    def leave(self) -> None:
+        """Close it, idle as it is: its place is needed."""
+        if not self.connected:
+            self.hang_up()
+        elif self.scheme == "https":
+            self.transport.abort()  # a client that takes its time to say goodbye would keep the descriptor
+        else:
+            self.transport.close()
+
+    def turn_away(self) -> None:
+        """There is no place for it: say so, and close."""
+        if not self.connected:
+            self.hang_up()
+        else:
+            self.refuse("too_many_connections", "The server has as many connections as it may; come again.")
+
     def refuse(self, code: str, detail: str) -> None:
-        """Answer by ourselves and close; a response that has begun is only cut off."""
+        """Answer by ourselves and close; a response that has begun is only cut off.
+
+        A whole request that came before is answered first: this would be taken for its answer.
+        """
         if self.transport.is_closing():
             return
-        if self.cycle is None or not self.cycle.response_started:
+        self._ended = True
+        earlier = self._answering
+        if earlier is not None and not (earlier.response_complete or earlier.more_body):
+            earlier.keep_alive = False
+            return
+        if self._in_head or self.cycle is None or not self.cycle.response_started:
             answer = problem(code, detail, headers=((b"connection", b"close"),))
             lines = [status_line(answer.status)]
-            lines += [name + b": " + value for name, value in answer.headers]
+            headers = (*self.server_state.default_headers, *answer.headers)
+            lines += [name + b": " + value for name, value in headers]
             lines.append(b"content-length: %d" % len(answer.body))
             self.transport.write(b"\r\n".join(lines) + b"\r\n\r\n" + answer.body)
         self.transport.close()
+
+    def _end_after_answer(self) -> None:
+        """Answer in HTTP/1.1 what asked for another protocol; what follows may be in that one already."""
+        self._ended = True
+        if self.cycle is None or self.cycle.response_complete:
+            self.transport.close()
+        else:
+            self.cycle.keep_alive = False
+
+
+def _nothing() -> None:
+    return
