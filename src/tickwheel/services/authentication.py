@@ -17,6 +17,8 @@ from tickwheel.ports.tokens import TokenRefused, TokenVerifier
 from tickwheel.services.api_keys import ApiKeys
 
 REMEMBERED_COUNT: Final = 20_000
+WHYS: Final = ("no_token", "bad_header", "bad_token")
+"""Why a request is refused; counted."""
 _LONGEST_TOKEN_BYTES: Final = 16_384
 _FOR_EVER_MS: Final = 1 << 62
 

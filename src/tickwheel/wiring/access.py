@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from tickwheel.adapters.system import SystemClock, SystemRandomness
 from tickwheel.config import Settings
 from tickwheel.domain.access import Role
-from tickwheel.domain.errors import StoreUnavailable
+from tickwheel.domain.errors import ConfigError, FieldProblem, StoreUnavailable
 from tickwheel.ports.clock import Clock
 from tickwheel.ports.events import EventSink
 from tickwheel.ports.registry import Registry
@@ -72,9 +72,17 @@ async def open_api_keys(settings: Settings) -> AsyncIterator[ApiKeys]:
 
 
 def _verifier(settings: Settings, clock: Clock) -> TokenVerifier:
+    from tickwheel.adapters.jwt.key_sets import parse_key_set, read_key_set
     from tickwheel.adapters.jwt.settings import JwtSettings
     from tickwheel.adapters.jwt.verifier import JwtVerifier
 
+    if settings.jwt_keys and "://" not in settings.jwt_keys:
+        # A file is there at the start, or it is a mistake; an address may be away for a while.
+        try:
+            parse_key_set(read_key_set(settings.jwt_keys))
+        except (OSError, ValueError) as error:
+            message = f"{settings.jwt_keys} can't be used: {getattr(error, 'strerror', None) or error}"
+            raise ConfigError([FieldProblem("jwt_keys", message)]) from error
     return JwtVerifier(
         JwtSettings(
             audience=settings.jwt_audience,

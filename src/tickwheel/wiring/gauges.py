@@ -10,6 +10,7 @@ from tickwheel.domain.shedding import Why
 from tickwheel.ports.audit import Standing
 from tickwheel.ports.clock import Clock
 from tickwheel.services.audit import AuditReport, StandingAudit
+from tickwheel.services.authentication import WHYS, Authentication
 from tickwheel.services.ready import KIND_HANDLER, KIND_WEBHOOK
 from tickwheel.services.scheduler import Scheduler
 from tickwheel.services.shedding import Shedding
@@ -77,6 +78,21 @@ def add_shedding_gauges(metrics: Metrics, shedding: Shedding) -> None:
         return GaugeReading(
             name="tickwheel_shed_requests",
             help="Requests for new jobs refused so far (429).",
+            values=values,
+            label="why",
+        )
+
+    metrics.add_gauge(refused)
+
+
+def add_access_gauges(metrics: Metrics, authentication: Authentication) -> None:
+    """Of a node that asks for tokens."""
+
+    def refused() -> GaugeReading:
+        values = {why: float(authentication.refused[why]) for why in WHYS}
+        return GaugeReading(
+            name="tickwheel_unauthorized_requests",
+            help="Requests refused so far for want of a good token (401).",
             values=values,
             label="why",
         )
