@@ -5,7 +5,7 @@ stored already was sent again because its answer was lost: it counts as a replay
 """
 
 from collections.abc import Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import apsw
 
@@ -17,18 +17,10 @@ from tickwheel.adapters.sqlite.statements import load_statements
 from tickwheel.domain.job import Job
 from tickwheel.ports.alike import alike_stretches
 from tickwheel.ports.audit_entries import Call, created_entries
+from tickwheel.ports.keys import Key, KeyHolder
 from tickwheel.ports.store import Inserted, InsertStatus, NewJob
 
 SQL: Final = load_statements("insert")
-
-
-class _KeyHolder(NamedTuple):
-    """What an idempotency key was first used for."""
-
-    job_id: bytes
-    request_hash: bytes
-    next_ms: int | None
-    created_ms: int
 
 
 def insert_jobs(
@@ -131,7 +123,7 @@ def _answer_by_key(session: Session, jobs: Sequence[NewJob]) -> dict[int, Insert
         new = jobs[number]
         holder = holders.get(key)
         if holder is None:
-            holders[key] = _KeyHolder(new.job.job_id, new.request_hash, _next_ms(new), new.job.created_ms)
+            holders[key] = KeyHolder(new.job.job_id, new.request_hash, _next_ms(new), new.job.created_ms)
         elif holder.request_hash != new.request_hash:
             answers[number] = Inserted(InsertStatus.KEY_CONFLICT, holder.job_id)
         else:
@@ -141,12 +133,18 @@ def _answer_by_key(session: Session, jobs: Sequence[NewJob]) -> dict[int, Insert
 
 def _stored_holders(
     session: Session, keys: list[tuple[str, str | None]]
-) -> dict[tuple[str, str | None], _KeyHolder]:
+) -> dict[tuple[str, str | None], KeyHolder]:
     found = session.table(SQL["stored_keys"], {"rows": pack_rows(keys)})
     return {
-        keys[number]: _KeyHolder(bytes.fromhex(job_id), bytes.fromhex(request_hash), next_ms, created_ms)
+        keys[number]: KeyHolder(bytes.fromhex(job_id), bytes.fromhex(request_hash), next_ms, created_ms)
         for number, job_id, request_hash, next_ms, created_ms in found
     }
+
+
+def find_keys(session: Session, keys: Sequence[Key]) -> list[KeyHolder | None]:
+    """See `KeyedStore.find_keys`."""
+    holders = _stored_holders(session, list(keys))
+    return [holders.get(key) for key in keys]
 
 
 def _answer_by_id(session: Session, jobs: Sequence[tuple[int, NewJob]]) -> dict[int, Inserted]:

@@ -42,6 +42,7 @@ from tickwheel.domain.outcome import ProgressNote
 from tickwheel.ports.audit import AuditPiece
 from tickwheel.ports.audit_entries import Call
 from tickwheel.ports.clock import Clock
+from tickwheel.ports.keys import Key, KeyHolder
 from tickwheel.ports.registry import Act
 from tickwheel.ports.store import (
     AttemptNote,
@@ -111,6 +112,10 @@ class SqliteStore(SqliteRegistry):
         self, session: Session, jobs: Sequence[NewJob], calls: Sequence[Call] = ()
     ) -> Sequence[Inserted]:
         return insert.insert_jobs(session, jobs, self._clock.now_ms(), calls)
+
+    async def find_keys(self, keys: Sequence[Key]) -> Sequence[KeyHolder | None]:
+        """See `ports.keys.KeyedStore`."""
+        return await self._reader.read(lambda session: insert.find_keys(session, keys)) if keys else []
 
     async def change_job(
         self, tenant_id: str, job_id: bytes, decide: JobDecision, act: Act | None = None
