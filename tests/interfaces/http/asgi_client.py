@@ -47,6 +47,10 @@ class AsgiClient:
         self._token = token
         self._gone = asyncio.Event()
 
+    def with_token(self, token: str) -> "AsgiClient":
+        """Another client of the same application."""
+        return AsgiClient(self._app, token)
+
     def hang_up(self) -> None:
         """Cut off the requests that hang."""
         self._gone.set()

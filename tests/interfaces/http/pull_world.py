@@ -17,7 +17,7 @@ from tickwheel.domain.job import Lane
 from tickwheel.domain.run import fencing_token
 from tickwheel.interfaces.http.app import build_app
 from tickwheel.interfaces.http.deps import Deps
-from tickwheel.ports.queue import HINT, Topic, route_of
+from tickwheel.ports.queue import HINT, Topic, route_of, tenant_route
 from tickwheel.ports.store import Run
 from tickwheel.services.authentication import Authentication
 from tickwheel.services.completion import Completions
@@ -32,6 +32,7 @@ from tickwheel.testing.virtual_clock import VirtualClock
 
 from ...services.world import Events  # noqa: TID252 - tests are not installed, so they have no absolute name
 from .asgi_client import AsgiClient, Reply
+from .bound_tokens import BoundTokens
 from .served import IdleOwner
 
 LEASE_MS = 30_000
@@ -48,6 +49,7 @@ class PullWorld:
         self.queue = MemoryQueue(self.clock, visible_again_ms=30_000)
         self.events = Events()
         self.desks: list[WorkerDesk] = []
+        self.with_own: set[str] = set()  # tenants that have workers of their own
         self._sequence = 0
         self._completions = Completions(
             ledger=self.store,
@@ -97,7 +99,9 @@ class PullWorld:
             store=self.store,
             clock=self.clock,
             metrics=lambda: b"",
-            authentication=Authentication(self.clock, tokens=tokens),
+            authentication=Authentication(
+                self.clock, tokens=tokens, verifier=BoundTokens(), required=bool(tokens)
+            ),
             workers=desk,
         )
         return AsgiClient(build_app(deps), *tokens[:1])
@@ -124,20 +128,24 @@ class PullWorld:
         for name in ("due_ms", "job_id", "scheduled_ms", "gen", "flags"):
             claims[name] = timers[name]
         works = await self.store.load_work(timers["job_id"].tolist())
-        specs = [read_spec(work.spec) for work in works if work is not None]
+        known = [work for work in works if work is not None]
+        specs = [read_spec(work.spec) for work in known]
         claims["max_attempts"] = [spec.retry.max_attempts for spec in specs]
         claims["next_ms"] = -1
         for claim in claims:
             self._sequence += 1
             claim["fence"] = fencing_token(int(self._epochs[shard_of(claim["job_id"].tobytes())]), self._sequence)
         answers = await self.store.claim(claims, now_ms, 0, queued=True)
-        for claim, answer, spec in zip(claims, answers, specs, strict=True):
+        for claim, answer, spec, work in zip(claims, answers, specs, known, strict=True):
             if answer["verdict"] == ClaimVerdict.WON:
                 hint = np.zeros(1, dtype=HINT)
                 for name in ("job_id", "scheduled_ms", "fence", "flags"):
                     hint[name] = claim[name]
                 lane = Lane(int(claim["flags"]) & FLAG_LANE_MASK)
-                await self.queue.publish(Topic(lane, route_of(spec.target)), hint)
+                route = tenant_route(
+                    work.tenant_id if work.tenant_id in self.with_own else None, route_of(spec.target)
+                )
+                await self.queue.publish(Topic(lane, route), hint)
 
     async def create(self, handler: str = "work", **fields: Any) -> str:
         """A job due at once; its run's id."""
@@ -151,9 +159,9 @@ class PullWorld:
         run_id: str = run["run_id"]
         return run_id
 
-    async def stored(self, run_id: str) -> Run:
+    async def stored(self, run_id: str, tenant_id: str = "default") -> Run:
         """As the store knows it."""
-        run = await self.store.get_run("default", *parse_run_id(run_id))
+        run = await self.store.get_run(tenant_id, *parse_run_id(run_id))
         assert run is not None
         return run
 
