@@ -1,7 +1,9 @@
+import asyncio
+
 import pytest
 
 from tickwheel.domain.job import Lane
-from tickwheel.ports.queue import WEBHOOKS, Queue, Topic, handler_route
+from tickwheel.ports.queue import WEBHOOKS, Queue, Topic, handler_route, tenant_route
 
 from .hints import ALL, HOOKS, MAIL, fences, hints, taken
 
@@ -46,6 +48,20 @@ async def test_names_of_handlers_are_any_text(queue: Queue) -> None:
         assert (delivery.topic, fences(delivery.rows)) == (topic, [fence])
         await queue.ack([delivery.receipt])
     assert await queue.depth(topics) == [0] * len(topics)
+
+
+async def test_what_is_for_a_tenants_own_workers_is_apart(queue: Queue) -> None:
+    """Of all others, whatever the tenants are called."""
+    tenants = (*ODD_NAMES, "\x00", "\ud800", "acme", "acme:webhooks", "Acme", "t" * 1_000)
+    shared = [WEBHOOKS, handler_route("webhooks"), handler_route("x" * 200)]
+    topics = [Topic(Lane.HIGH, tenant_route(tenant, route)) for route in shared for tenant in (None, *tenants)]
+    assert len(set(topics)) == len(topics)
+    await asyncio.gather(*(queue.publish(topic, hints(fence)) for fence, topic in enumerate(topics)))
+    assert await queue.depth(topics) == [1] * len(topics)
+    for fence, topic in enumerate(topics):
+        [delivery] = await queue.take([topic], ALL)
+        assert (delivery.topic, fences(delivery.rows)) == (topic, [fence])
+        await queue.ack([delivery.receipt])
 
 
 async def test_a_take_gives_topics_in_the_order_asked_for(queue: Queue) -> None:
