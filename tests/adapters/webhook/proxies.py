@@ -43,7 +43,7 @@ class Proxy:
             await writer.drain()
             return
         upstream = await self._connect(*place.rsplit(":", 1))
-        writer.write(b"HTTP/1.1 200 Tunnel\r\nX-Proxy: 1\r\n\r\n")
+        writer.write(b"HTTP/1.1 200 Tunnel\r\nRetry-After: 3000\r\n\r\n")
         await _forward((reader, writer), upstream)
 
     async def serve_socks(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -49,8 +49,10 @@ def test_tunnel_leads_to_the_vetted_address_and_the_request_names_the_host(kind:
                 for slot in range(3):
                     work = make_work(slot, sink.url("/status/200", "hook.example"), headers=AUTHORIZATION)
                     assert (await bench.run(work)).outcome_class is OutcomeClass.SUCCESS
-            assert proxy.places == [f"127.0.0.1:{sink.port}"], "one tunnel, kept alive"
-            assert proxy.users == [f"us:er:{SECRET}"]
+                fresh = await bench.run(make_work(9, sink.url("/status/503", "other.example")))
+                assert fresh.retry_after_ms is None, "a header of the proxy's is none of the answer's"
+            assert proxy.places == [f"127.0.0.1:{sink.port}"] * 2, "one tunnel per name, kept alive"
+            assert proxy.users == [f"us:er:{SECRET}"] * 2
             assert sink.received[0].headers["host"] == f"hook.example:{sink.port}"
             assert sink.received[0].headers["authorization"] == "Bearer t0ken"
             assert not {"proxy-authorization", "proxy-connection"} & sink.received[0].headers.keys()
