@@ -124,7 +124,7 @@ class RequestCounts:
     """Requests by tenant, of each second of the last minute. Times are monotonic ms."""
 
     def __init__(self) -> None:
-        self._second = 0
+        self._second = -1
         self._now: dict[str, int] = {}
         self._before: deque[tuple[int, dict[str, int]]] = deque(maxlen=SECONDS)
 
