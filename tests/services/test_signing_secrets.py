@@ -54,7 +54,8 @@ async def test_a_secret_is_random_or_given_and_signs_at_once() -> None:
 
 async def test_without_a_default_the_installation_signs() -> None:
     desk = Desk()
-    assert desk.secrets.keys_for("acme", "") == [INSTALLATION]
+    assert list(desk.secrets.keys_for("acme", "")) == [INSTALLATION]
+    assert list(desk.secrets.values_for("acme", "")) == []  # it does not travel
     with pytest.raises(CannotSign, match="there is no signing secret 'billing'"):
         desk.secrets.keys_for("acme", "billing")
 

@@ -36,6 +36,11 @@ class Work(msgspec.Struct, gc=False):
     payload: bytes
     idempotency_key: str | None  # the job's own
     job_name: str = ""
+    signing_keys: tuple[bytes, ...] | None = None  # None: as the executor knows them; a server elsewhere told them
+
+    def __repr__(self) -> str:
+        """Without what may be secret."""
+        return f"Work(slot={self.slot}, run={self.run_id}, attempt={self.attempt}, target={self.target!r})"
 
     @property
     def run_id(self) -> str:

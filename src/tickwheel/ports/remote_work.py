@@ -44,6 +44,11 @@ class Assignment(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     idempotency_key: str | None
     job_name: str
     sent_mono_ms: int
+    signing_keys: tuple[bytes, ...] | None = None  # None: the worker signs with its own, if it has any
+
+    def __repr__(self) -> str:
+        """Without what may be secret."""
+        return f"Assignment(job_id={self.job_id.hex()}, fence={self.fence}, target={self.target!r})"
 
     @property
     def key(self) -> Key:

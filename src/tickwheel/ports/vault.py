@@ -8,9 +8,10 @@ authenticated and not stored: what was sealed for one target opens for no other.
 from typing import Final, Protocol
 
 from tickwheel.domain.errors import TickwheelError
-from tickwheel.domain.sealed import SEALED, is_sealed, key_id_of
+from tickwheel.domain.job import Target
+from tickwheel.domain.sealed import SEALED, header_context, is_sealed, key_id_of
 
-__all__ = ["NO_VAULT", "SEALED", "CannotOpen", "CannotSign", "Vault"]
+__all__ = ["NO_VAULT", "SEALED", "CannotOpen", "CannotSign", "Vault", "opened_headers"]
 
 
 class CannotOpen(TickwheelError):
@@ -66,3 +67,20 @@ class _NoVault:
 
 NO_VAULT: Final[Vault] = _NoVault()
 """Seals nothing, opens what is not sealed."""
+
+
+def opened_headers(vault: Vault, tenant_id: str, target: Target) -> tuple[tuple[str, str], ...]:
+    """The target's headers as they are sent. Raises `CannotOpen` with the name of the header."""
+    for _, value in target.headers:
+        if is_sealed(value):
+            return tuple((name, _opened(vault, tenant_id, target, name, value)) for name, value in target.headers)
+    return target.headers
+
+
+def _opened(vault: Vault, tenant_id: str, target: Target, name: str, value: str) -> str:
+    if not is_sealed(value):
+        return value
+    try:
+        return vault.open(value, header_context(tenant_id, target.endpoint, name))
+    except CannotOpen as error:
+        raise CannotOpen(f"the header {name} can't be opened: {error}") from None

@@ -92,15 +92,18 @@ class SigningSecrets:
 
         Raises `CannotSign` if the secret is unknown here, or sealed under a key that is.
         """
-        return [parse_secret(text) for text in self.values_for(tenant_id, name)]
+        return [parse_secret(text) for text in self.values_for(tenant_id, name)] or self._installation_keys
 
     def values_for(self, tenant_id: str, name: str) -> Sequence[str]:
-        """The same as texts (`whsec_…`), for a worker elsewhere that signs."""
+        """The tenant's as texts (`whsec_…`), for a worker elsewhere; keys of the installation don't travel.
+
+        Raises `CannotSign`.
+        """
         secret = self._cache.get(tenant_id, name or DEFAULT_NAME)
         if secret is None:
             if name:
                 raise CannotSign(f"there is no signing secret {name!r} of the tenant")
-            return [secret_text(key) for key in self._installation_keys]
+            return []
         name = name or DEFAULT_NAME
         try:
             return [

@@ -10,7 +10,7 @@ from tickwheel.adapters.handlers.registry import Handlers, default_handlers
 from tickwheel.adapters.webhook.address import AddressPolicy, parse_networks
 from tickwheel.adapters.webhook.egress import Gates
 from tickwheel.adapters.webhook.executor import WebhookExecutor
-from tickwheel.adapters.webhook.settings import PolicyOf, WebhookSettings
+from tickwheel.adapters.webhook.settings import KeysFor, PolicyOf, WebhookSettings
 from tickwheel.adapters.webhook.signature import parse_secret
 from tickwheel.config import Role, Settings
 from tickwheel.domain.egress import EgressPolicy
@@ -20,6 +20,7 @@ from tickwheel.domain.job import Target, TargetType
 from tickwheel.domain.nat64 import read_prefixes
 from tickwheel.domain.webhook_ports import read_ports
 from tickwheel.ports.clock import Clock
+from tickwheel.ports.vault import NO_VAULT, Vault
 from tickwheel.services.scheduler import BuildExecutor
 
 ALL_ADDRESSES: Final = ("0.0.0.0/0", "::/0")
@@ -39,15 +40,21 @@ def signing_keys_of(secrets_given: Sequence[str]) -> list[bytes]:
 
 
 def webhooks(
-    settings: Settings, clock: Clock, signing_keys: Sequence[bytes], policy_of: PolicyOf = no_policy
+    settings: Settings,
+    clock: Clock,
+    signing_keys: Sequence[bytes] = (),
+    policy_of: PolicyOf = no_policy,
+    vault: Vault = NO_VAULT,
+    keys_for: KeysFor | None = None,
 ) -> BuildExecutor:
-    webhook_settings = _webhook_settings(settings, policy_of, signing_keys)
+    """With `keys_for` it decides about signatures, else all requests are signed with `signing_keys`."""
+    webhook_settings = replace(
+        _webhook_settings(settings, policy_of), signing_keys=signing_keys, vault=vault, keys_for=keys_for
+    )
     return lambda report, progress: WebhookExecutor(report, clock, webhook_settings)
 
 
-def _webhook_settings(
-    settings: Settings, policy_of: PolicyOf, signing_keys: Sequence[bytes] = ()
-) -> WebhookSettings:
+def _webhook_settings(settings: Settings, policy_of: PolicyOf) -> WebhookSettings:
     return WebhookSettings(
         addresses=AddressPolicy(
             allow_loopback=settings.allow_loopback,
@@ -57,7 +64,6 @@ def _webhook_settings(
         ports=read_ports(settings.webhook_ports),
         proxies=read_proxies(settings.egress_proxy, resolves=settings.egress_proxy_resolves),
         policy_of=policy_of,
-        signing_keys=signing_keys,
         host_limit_count=settings.webhook_host_limit,
         connection_limit_count=settings.webhook_slots,
     )

@@ -15,7 +15,8 @@ from tickwheel.ports.store import Store
 from tickwheel.services.ownership.holdings import Holdings
 from tickwheel.services.scheduler import Scheduler, SchedulerSettings
 from tickwheel.wiring.buffers import open_buffer
-from tickwheel.wiring.executors import handlers_of, serves, signing_keys_of, webhooks
+from tickwheel.wiring.executors import handlers_of, serves, webhooks
+from tickwheel.wiring.secrets import Secrets
 
 
 def build_scheduler(
@@ -32,15 +33,15 @@ def build_scheduler(
     clock_behind_ms: Callable[[], int] = lambda: 0,
     queue: Queue | None = None,
     peers: Peers | None = None,
+    secrets: Secrets,
 ) -> Scheduler:
-    """Starts nothing. Raises `ConfigError` for signing keys that are none."""
-    signing_keys = signing_keys_of(settings.webhook_secret)
+    """Starts nothing."""
     return Scheduler(
         store=store,
         clock=clock,
         randomness=SystemRandomness(),
         events=events,
-        build_webhooks=webhooks(settings, clock, signing_keys),
+        build_webhooks=webhooks(settings, clock, vault=secrets.vault, keys_for=secrets.signing.keys_for),
         build_handlers=handlers_of(settings, clock, handlers),
         serves=serves(handlers) if settings.has(Role.WORKER) else lambda target: False,
         holdings=holdings,

@@ -10,10 +10,10 @@ time, what ended is committed, and only then the node leaves.
 
 import asyncio
 import os
-import secrets
 import socket
 from collections.abc import Callable
 from importlib.metadata import version
+from secrets import token_hex
 from typing import Final
 
 import structlog
@@ -51,6 +51,7 @@ from tickwheel.wiring.access import Access
 from tickwheel.wiring.cluster import Cluster
 from tickwheel.wiring.firing import build_scheduler
 from tickwheel.wiring.gauges import (
+    add_access_gauges,
     add_audit_gauges,
     add_clock_gauges,
     add_cluster_gauges,
@@ -60,6 +61,7 @@ from tickwheel.wiring.gauges import (
 from tickwheel.wiring.nobody import Nobody
 from tickwheel.wiring.queues import open_queue, queue_url
 from tickwheel.wiring.scaling import add_scaling_gauges, build_demand
+from tickwheel.wiring.secrets import Secrets, open_secrets
 from tickwheel.wiring.shared_store import open_shared_store
 from tickwheel.wiring.stores import AuditedStore, open_store, store_url
 
@@ -86,6 +88,7 @@ class Node:
         events: EventSink,
         queue: Queue,
         known_keys: KnownKeys | None,
+        secrets: Secrets,
     ) -> None:
         self._audit, self._events = audit, events
         self._auditing: asyncio.Task[None] | None = None
@@ -104,10 +107,13 @@ class Node:
         )
         add_shedding_gauges(metrics, self.shedding)
         self.jobs.shed_by(self.shedding)
+        self.secrets = secrets
+        self.jobs.seal_by(secrets.sealing)
         self.runs = Runs(store=store, owner=owner, clock=clock)
         self.dead_letters = DeadLetters(store=store, owner=owner, clock=clock)
         self._queue, self._known_keys = queue, known_keys
         self.access = Access(settings, store, clock, events)
+        add_access_gauges(metrics, self.access.authentication)
         self.demand = None if scheduler is None else build_demand(scheduler, self._ownership, clock)
         if self.demand is not None:
             add_scaling_gauges(metrics, self.demand)
@@ -152,6 +158,7 @@ class Node:
             await self.cluster.start()
         self.shedding.start()
         self.access.start()
+        self.secrets.start()
         if self.serves_api:
             self.workers.start()
         if self.scheduler is not None:
@@ -181,6 +188,7 @@ class Node:
         if self.cluster is not None:
             await self.cluster.aclose()
         await self.access.stop()
+        await self.secrets.stop()
         await self.workers.close()
         await self._queue.aclose()
         if self._known_keys is not None:
@@ -252,7 +260,7 @@ class _Parts:
     ) -> None:
         self._settings, self._machine, self._metrics = settings, machine, metrics
         self._handlers, self._events = handlers, events
-        self._name, self._worker = name, f"{name}-{secrets.token_hex(4)}"
+        self._name, self._worker = name, f"{name}-{token_hex(4)}"
 
     async def alone(self, clock: SystemClock) -> Node:
         """A node that holds all shards of its store."""
@@ -260,6 +268,7 @@ class _Parts:
         try:
             queue = open_queue(queue_url(self._settings), self._settings, clock)
             holdings = Holdings(await store.acquire(self._worker))
+            opened = await open_secrets(self._settings, store, clock, self._events)
             scheduler = build_scheduler(
                 self._settings,
                 store=store,
@@ -270,13 +279,14 @@ class _Parts:
                 worker=self._worker,
                 clock_behind_ms=clock.behind_ms,
                 queue=queue,
+                secrets=opened,
             )
         except BaseException:
             await store.aclose()
             raise
         add_gauges(self._metrics, scheduler, clock)
         add_clock_gauges(self._metrics, clock)
-        return self._node(store, scheduler, None, clock, queue)
+        return self._node(store, scheduler, None, clock, queue, opened)
 
     async def in_cluster(self, clock: StoreClock) -> Node:
         """A node that shares its store with others."""
@@ -297,6 +307,7 @@ class _Parts:
             )
             queue = with_brief_leases(open_queue(queue_url(settings), settings, clock), settings, clock)
             known_keys = open_known_keys(settings, store, clock)
+            opened = await open_secrets(settings, store, clock, self._events)
             scheduler = None
             if settings.has(Role.SCHEDULER):
                 scheduler = build_scheduler(
@@ -311,6 +322,7 @@ class _Parts:
                     is_leader=cluster.is_leader,
                     queue=queue,
                     peers=TcpPeers(host=settings.host, clock=clock),
+                    secrets=opened,
                 )
                 cluster.join(scheduler)
                 add_gauges(self._metrics, scheduler, clock)
@@ -318,7 +330,7 @@ class _Parts:
             await store.aclose()
             raise
         add_cluster_gauges(self._metrics, cluster)
-        return self._node(store, scheduler, cluster, clock, queue, known_keys)
+        return self._node(store, scheduler, cluster, clock, queue, opened, known_keys)
 
     def _node(
         self,
@@ -327,6 +339,7 @@ class _Parts:
         cluster: Cluster | None,
         clock: Clock,
         queue: Queue,
+        opened: Secrets,
         known_keys: KnownKeys | None = None,
     ) -> Node:
         is_leader = cluster.is_leader if cluster is not None else lambda: True
@@ -347,4 +360,5 @@ class _Parts:
             events=self._events,
             queue=queue,
             known_keys=known_keys,
+            secrets=opened,
         )

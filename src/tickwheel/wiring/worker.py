@@ -38,6 +38,7 @@ from tickwheel.wiring.cluster import advertised_host
 from tickwheel.wiring.executors import handlers_of, signing_keys_of, webhooks
 from tickwheel.wiring.node import node_name
 from tickwheel.wiring.queues import open_queue, queue_url
+from tickwheel.wiring.secrets import Secrets, open_secrets
 from tickwheel.wiring.shared_store import is_shared, open_shared_store
 from tickwheel.wiring.stores import shown_store
 
@@ -165,7 +166,10 @@ class _Parts:
                 lease_ms=self._settings.lease_seconds * 1000,
                 tenant_id=self._options.tenant_id,
             )
-            loop = self._loop(source, clock, self._note(via="store", address=address))
+            opened = await open_secrets(self._settings, store, clock, self._events)
+            opened.start()
+            closers.insert(0, opened.stop)
+            loop = self._loop(source, clock, self._note(via="store", address=address), opened)
         except BaseException:
             for close in closers:
                 await close()
@@ -184,7 +188,9 @@ class _Parts:
             tenant_id=self._options.tenant_id,
         )
 
-    def _loop(self, source: WorkSource, clock: Clock, note: WorkerNote) -> WorkerLoop:
+    def _loop(
+        self, source: WorkSource, clock: Clock, note: WorkerNote, opened: Secrets | None = None
+    ) -> WorkerLoop:
         low, high = self._options.low, self._options.high
         # Executors never get more than the slots at the same time.
         settings = dataclasses.replace(self._settings, handler_slots=high, webhook_slots=high)
@@ -192,7 +198,7 @@ class _Parts:
         if len(self._handlers):
             build[TargetType.HANDLER] = handlers_of(settings, clock, self._handlers)
         if self._options.webhooks:
-            build[TargetType.HTTP_WEBHOOK] = webhooks(settings, clock, signing_keys_of(settings.webhook_secret))
+            build[TargetType.HTTP_WEBHOOK] = _webhooks(settings, clock, opened)
         return WorkerLoop(
             source=source,
             clock=clock,
@@ -207,6 +213,13 @@ class _Parts:
         self, loop: WorkerLoop, where: str, closers: Sequence[Callable[[], Awaitable[object]]]
     ) -> WorkerProcess:
         return WorkerProcess(loop, name=self._name, handlers=self._handlers.names, where=where, closers=closers)
+
+
+def _webhooks(settings: Settings, clock: Clock, opened: Secrets | None) -> BuildExecutor:
+    """Over HTTP a worker gets headers in the clear, and the keys of a tenant with each run."""
+    if opened is None:
+        return webhooks(settings, clock, signing_keys_of(settings.webhook_secret))
+    return webhooks(settings, clock, vault=opened.vault, keys_for=opened.signing.keys_for)
 
 
 def _watch_clock(clock: StoreClock, watch: StoreClockWatch, events: EventSink) -> Callable[[], Awaitable[object]]:

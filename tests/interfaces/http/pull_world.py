@@ -5,6 +5,7 @@ queue, and ends attempts whose lease or worker is over.
 """
 
 import asyncio
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from tickwheel.interfaces.http.app import build_app
 from tickwheel.interfaces.http.deps import Deps
 from tickwheel.ports.queue import HINT, Topic, route_of, tenant_route
 from tickwheel.ports.store import Run
+from tickwheel.ports.vault import NO_VAULT, Vault
 from tickwheel.services.authentication import Authentication
 from tickwheel.services.completion import Completions
 from tickwheel.services.dead_letters import DeadLetters
@@ -27,6 +29,8 @@ from tickwheel.services.plans import read_spec
 from tickwheel.services.reaper import Reaper
 from tickwheel.services.remote.desk import WorkerDesk
 from tickwheel.services.runs import Runs
+from tickwheel.services.sealing import Sealing
+from tickwheel.services.signing_secrets import SigningSecrets
 from tickwheel.testing.seeded_randomness import SeededRandomness
 from tickwheel.testing.virtual_clock import VirtualClock
 
@@ -42,8 +46,9 @@ TICK_MS = 100
 class PullWorld:
     """`client` talks to one API node, `other` to another one of the same store."""
 
-    def __init__(self, *, lease_ms: int = LEASE_MS) -> None:
-        self.lease_ms = lease_ms
+    def __init__(self, *, lease_ms: int = LEASE_MS, vaults: Sequence[Vault] = (NO_VAULT, NO_VAULT)) -> None:
+        """`vaults` are those of the two nodes."""
+        self.lease_ms, self._vaults = lease_ms, vaults
         self.clock = VirtualClock()
         self.store = MemoryStore(self.clock)
         self.queue = MemoryQueue(self.clock, visible_again_ms=30_000)
@@ -92,6 +97,9 @@ class PullWorld:
         self.desks.append(desk)
         parts = (self.store, IdleOwner(), self.clock)
         self.jobs = Jobs(*parts, SeededRandomness(3))
+        vault = self._vaults[len(self.desks) - 1]
+        self.signing_secrets = SigningSecrets(self.store, vault, self.clock, randomness)
+        self.jobs.seal_by(Sealing(vault, self.signing_secrets.knows))
         deps = Deps(
             jobs=self.jobs,
             runs=Runs(*parts),
@@ -103,6 +111,9 @@ class PullWorld:
                 self.clock, tokens=tokens, verifier=BoundTokens(), required=bool(tokens)
             ),
             workers=desk,
+            registry=self.store,
+            vault=vault,
+            signing_secrets=self.signing_secrets,
         )
         return AsgiClient(build_app(deps), *tokens[:1])
 

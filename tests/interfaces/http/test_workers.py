@@ -76,7 +76,12 @@ async def test_a_webhook_comes_with_its_target(world: PullWorld) -> None:
     assert (await world.take(webhooks=False))["runs"] == []
     [run] = (await world.take(webhooks=True, handlers=[]))["runs"]
     assert run["handler"] is None
-    assert run["target"] == {"endpoint": "https://example.com/x", "method": "PUT", "headers": {"X-A": "b"}}
+    assert run["target"] == {
+        "endpoint": "https://example.com/x",
+        "method": "PUT",
+        "headers": {"X-A": "b"},
+        "signing_secrets": [],
+    }
     assert run["timeout_ms"] == 5_000
 
 

@@ -8,15 +8,20 @@ from tickwheel.domain.errors import TickwheelError
 from tickwheel.domain.ids import IdError, parse_run_id, run_id_text
 from tickwheel.domain.job import Lane, Target, TargetType
 from tickwheel.domain.outcome import Outcome, OutcomeClass
+from tickwheel.domain.signing_key import parse_secret
 from tickwheel.ports.remote_work import Assignment, Beat, Ended
 
 
 class TargetBody(msgspec.Struct):
-    """What to call, of a webhook."""
+    """What to call, of a webhook; `signing_secrets` are the tenant's, if it has any."""
 
     endpoint: str
     method: str
     headers: dict[str, str]
+    signing_secrets: list[str] = []
+
+    def __repr__(self) -> str:
+        return f"TargetBody({self.method} {self.endpoint}, headers={list(self.headers)!r})"  # no values
 
 
 class RunBody(msgspec.Struct):
@@ -41,7 +46,8 @@ class RunBody(msgspec.Struct):
         try:
             job_id, scheduled_ms = parse_run_id(self.run_id)
             lane = Lane[self.lane]
-        except (IdError, KeyError) as error:
+            signing_keys = self._signing_keys()
+        except (IdError, KeyError, ValueError) as error:
             raise TickwheelError(f"the server gave a run that can't be read: {error!r}") from error
         return Assignment(
             job_id=job_id,
@@ -56,7 +62,13 @@ class RunBody(msgspec.Struct):
             idempotency_key=self.idempotency_key,
             job_name=self.job_name or "",
             sent_mono_ms=sent_mono_ms,
+            signing_keys=signing_keys,
         )
+
+    def _signing_keys(self) -> tuple[bytes, ...] | None:
+        if self.target is None or not self.target.signing_secrets:
+            return None
+        return tuple(map(parse_secret, self.target.signing_secrets))
 
     def _target(self) -> Target:
         if self.target is None:

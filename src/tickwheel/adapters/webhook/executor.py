@@ -242,6 +242,8 @@ class WebhookExecutor:
         )
 
     def _signing_keys(self, work: Work) -> Sequence[bytes]:
+        if work.signing_keys is not None:
+            return work.signing_keys
         if self._settings.keys_for is not None:
             return self._settings.keys_for(work.tenant_id, work.target.signing_secret)
         if work.target.signing_secret:

@@ -4,8 +4,7 @@ A user's headers come first and ours win: a user line with one of our names, or 
 connection, is left out. Texts of ours that are not plain ASCII (tenant ids and keys are free text) travel
 percent-encoded as UTF-8, so that nothing can break out of its line.
 
-Here is the one place where sealed values are opened: they are in the clear only while a request is put together
-and sent.
+Sealed values are opened here: they are in the clear only while a request is put together and sent.
 """
 
 import re
@@ -17,9 +16,8 @@ from urllib.parse import quote
 
 from tickwheel.adapters.webhook.signature import sign
 from tickwheel.domain.requests.target_rules import CONNECTION_HEADERS
-from tickwheel.domain.sealed import header_context, is_sealed
 from tickwheel.ports.executor import Work
-from tickwheel.ports.vault import NO_VAULT, CannotOpen, Vault
+from tickwheel.ports.vault import NO_VAULT, Vault, opened_headers
 
 _OURS: Final = frozenset(
     {
@@ -75,31 +73,13 @@ def user_lines(headers: tuple[tuple[str, str], ...], has_body: bool) -> tuple[by
     return tuple(lines)
 
 
-def opened_headers(work: Work, vault: Vault) -> tuple[tuple[str, str], ...]:
-    """The target's headers as they are sent. Raises `CannotOpen` with the name of the header."""
-    headers = work.target.headers
-    for _, value in headers:
-        if is_sealed(value):
-            return tuple((name, _opened(work, vault, name, value)) for name, value in headers)
-    return headers
-
-
-def _opened(work: Work, vault: Vault, name: str, value: str) -> str:
-    if not is_sealed(value):
-        return value
-    try:
-        return vault.open(value, header_context(work.tenant_id, work.target.endpoint, name))
-    except CannotOpen as error:
-        raise CannotOpen(f"the header {name} can't be opened: {error}") from None
-
-
 def header_lines(
     work: Work, timestamp_s: int, keys: Sequence[bytes], vault: Vault = NO_VAULT
 ) -> list[bytes | str]:
     """All header lines of one attempt that starts at `timestamp_s`. Raises `HeaderRefused` and `CannotOpen`."""
     run_id = work.run_id
     lines: list[bytes | str] = [
-        *user_lines(opened_headers(work, vault), bool(work.payload)),
+        *user_lines(opened_headers(vault, work.tenant_id, work.target), bool(work.payload)),
         f"webhook-id: {run_id}",
         f"webhook-timestamp: {timestamp_s}",
         f"Idempotency-Key: {run_id}",

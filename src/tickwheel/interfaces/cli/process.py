@@ -148,6 +148,8 @@ def _app(node: Node, mode: Mode) -> ASGIApp:
             authentication=node.access.authentication,
             api_keys=node.access.api_keys,
             registry=node.store,
+            signing_secrets=node.secrets.signing,
+            vault=node.secrets.vault,
             unfit=node.unfit_reason,
             serves_api=node.serves_api,
             waits_for=node.waits_for,

@@ -27,6 +27,9 @@ SHARED: Final = (
     "egress_proxy_resolves",
     "webhook_host_limit",
     "webhook_secret",
+    "secrets_key",
+    "secrets_key_file",
+    "secrets_key_command",
     "lease_seconds",
     "grace_seconds",
     "log_format",
@@ -34,7 +37,16 @@ SHARED: Final = (
 )
 """Settings of servers that workers have too."""
 LEFT_OUT: Final = tuple(name for name in ALL if name not in SHARED)
-OF_STORE: Final = ("store", "queue", "lease_cache", "cluster", "advertise")
+OF_STORE: Final = (
+    "store",
+    "queue",
+    "lease_cache",
+    "cluster",
+    "advertise",
+    "secrets_key",
+    "secrets_key_file",
+    "secrets_key_command",
+)
 """Of these, the ones that mean nothing to a worker over HTTP."""
 DEFAULT_CONCURRENCY: Final = "10"
 

@@ -8,6 +8,7 @@ from tickwheel.interfaces.http.resource import Call
 from tickwheel.ports.clock import Clock
 from tickwheel.ports.registry import Registry
 from tickwheel.ports.store import Store
+from tickwheel.ports.vault import NO_VAULT, Vault
 from tickwheel.services.api_keys import ApiKeys
 from tickwheel.services.authentication import Authentication
 from tickwheel.services.dead_letters import DeadLetters
@@ -15,6 +16,7 @@ from tickwheel.services.jobs import Jobs
 from tickwheel.services.load import Demand
 from tickwheel.services.remote.desk import WorkerDesk
 from tickwheel.services.runs import Runs
+from tickwheel.services.signing_secrets import SigningSecrets
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,3 +43,5 @@ class Deps:
     demand: Demand | None = None
     api_keys: ApiKeys | None = None
     registry: Registry | None = None
+    signing_secrets: SigningSecrets | None = None
+    vault: Vault = NO_VAULT

@@ -77,11 +77,19 @@ class PollRequest(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
 
 class WebhookBody(msgspec.Struct):
-    """What to call, for a worker that makes webhooks. It is not signed: secrets do not travel."""
+    """What to call, for a worker that makes webhooks.
+
+    `signing_secrets` (`whsec_…`, newest first) are the tenant's; the request gets a signature by each of them.
+    Empty: the worker signs with its own, if it has any; those of the server do not travel.
+    """
 
     endpoint: str
     method: str
     headers: dict[str, str]
+    signing_secrets: list[str] = []
+
+    def __repr__(self) -> str:
+        return f"WebhookBody({self.method} {self.endpoint}, headers={list(self.headers)!r})"  # no values
 
 
 class AssignedRun(msgspec.Struct):

@@ -1,14 +1,14 @@
 """From the bodies of workers to what the services take, and back."""
 
-from collections.abc import Iterable, Sequence
-from typing import Any, Final, TypeVar
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Final, NamedTuple, TypeVar
 
 import msgspec
 
 from tickwheel.domain.columns import FLAG_LANE_MASK
 from tickwheel.domain.errors import FieldProblem, InvalidRequest
 from tickwheel.domain.ids import IdError, job_id_text, parse_run_id, run_id_text
-from tickwheel.domain.job import Lane, TargetType
+from tickwheel.domain.job import Lane, Target, TargetType
 from tickwheel.domain.outcome import (
     OK,
     RESULT_LIMIT_BYTES,
@@ -29,6 +29,7 @@ from tickwheel.interfaces.http.worker_bodies import (
     WebhookBody,
     WorkerBody,
 )
+from tickwheel.ports.vault import NO_VAULT, CannotOpen, CannotSign, Vault, opened_headers
 from tickwheel.ports.workers import WorkerNote, WorkerState
 from tickwheel.services.remote.held import RunKey
 from tickwheel.services.remote.polling import Poll, Slots
@@ -92,8 +93,28 @@ def run_ids(keys: Iterable[RunKey]) -> list[str]:
     return [run_id_text(*key) for key in keys]
 
 
-def assigned(begun: Begun) -> AssignedRun:
-    """The run as its worker gets it."""
+class RunSecrets(NamedTuple):
+    """What opens the secrets of runs for their workers: the vault, and what has the tenants' signing secrets."""
+
+    vault: Vault = NO_VAULT
+    signing_values: Callable[[str, str], Sequence[str]] = lambda tenant_id, name: ()
+
+
+def assigned_runs(
+    begun: Iterable[Begun], secrets: RunSecrets
+) -> tuple[list[AssignedRun], list[tuple[Begun, str]]]:
+    """The runs as their worker gets them, and those whose secrets can't be opened, with what is wrong."""
+    told, unsent = [], []
+    for one in begun:
+        try:
+            told.append(assigned(one, secrets))
+        except (CannotOpen, CannotSign) as error:
+            unsent.append((one, str(error)))
+    return told, unsent
+
+
+def assigned(begun: Begun, secrets: RunSecrets) -> AssignedRun:
+    """The run as its worker gets it. Raises `CannotOpen` and `CannotSign`."""
     target, definition = begun.spec.target, begun.definition
     is_handler = target.type is TargetType.HANDLER
     payload: Any = msgspec.Raw(definition.payload.encode()) if definition.payload else None
@@ -107,12 +128,21 @@ def assigned(begun: Begun) -> AssignedRun:
         lane=Lane(begun.flags & FLAG_LANE_MASK).name,
         tenant_id=definition.tenant_id,
         handler=target.name if is_handler else None,
-        target=None if is_handler else WebhookBody(target.endpoint, target.method, dict(target.headers)),
+        target=None if is_handler else _webhook(definition.tenant_id, target, secrets),
         payload=payload,
         scheduled_at=iso_text(begun.scheduled_ms),
         lease_expires_at=iso_text(begun.lease_ms),
         timeout_ms=target.timeout_ms,
         idempotency_key=definition.idempotency_key,
+    )
+
+
+def _webhook(tenant_id: str, target: Target, secrets: RunSecrets) -> WebhookBody:
+    return WebhookBody(
+        target.endpoint,
+        target.method,
+        dict(opened_headers(secrets.vault, tenant_id, target)),
+        list(secrets.signing_values(tenant_id, target.signing_secret)),
     )
 
 

@@ -27,7 +27,7 @@ from tickwheel.services.remote.held import HeldRuns, RunKey
 from tickwheel.services.remote.polling import Poll, Polled, Polling
 from tickwheel.services.remote.reports import Beaten, Refusal, Reports, RunBeat, RunEnd
 from tickwheel.services.remote.sessions import PREFIX, Sessions, is_session_of
-from tickwheel.services.remote.taking import Taking
+from tickwheel.services.remote.taking import Begun, Taking
 from tickwheel.services.supervision import supervise
 
 TIDY_MS: Final = 10_000
@@ -118,6 +118,10 @@ class WorkerDesk:
         worker = worker if is_session_of(worker, tenant_id) else _STRANGER
         await self._sessions.seen(worker)
         return await self._reports.end(worker, ends, tenant_id)
+
+    def fail_unsent(self, worker: str, failed: Sequence[tuple[Begun, str]]) -> None:
+        """These began for the worker and are not given to it, for the reason that is told: to be tried again."""
+        self._reports.fail_unsent(worker, failed)
 
     async def leave(self, worker: str, holding: Sequence[RunKey], tenant_id: str | None = None) -> bool:
         """The worker goes. What it was given and does not hold goes back first; what it holds is lost.

@@ -50,6 +50,7 @@ class Held:
             given.payload,
             given.idempotency_key,
             given.job_name,
+            given.signing_keys,
         )
 
 

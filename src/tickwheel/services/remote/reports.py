@@ -28,6 +28,7 @@ from tickwheel.services.attempt_notes import failure_note, result_note, write_de
 from tickwheel.services.plans import read_policy
 from tickwheel.services.remote.ends import Ends
 from tickwheel.services.remote.held import HeldRun, HeldRuns, RunKey
+from tickwheel.services.remote.taking import Begun
 
 
 class Refusal(StrEnum):
@@ -181,6 +182,23 @@ class Reports:
         """These began for a worker that never got them: they use no attempt up (F4)."""
         outcome = Outcome(outcome_class=OutcomeClass.UNSTARTED, error=why)
         ends = [(RunEnd(key, held.fence, outcome), held) for key, held in undelivered]
+        self._ends.add(*self._completions(ends))
+
+    def fail_unsent(self, worker: str, failed: Sequence[tuple[Begun, str]]) -> None:
+        """These began, and what is needed to execute them is missing here: an attempt each, to be tried again."""
+        now_ms = self._clock.now_ms()
+        ends = [
+            (
+                RunEnd(
+                    (run.job_id, run.scheduled_ms),
+                    run.fence,
+                    Outcome(outcome_class=OutcomeClass.RETRYABLE, error=why, unsent=True),
+                ),
+                HeldRun.of_begun(run, now_ms),
+            )
+            for run, why in failed
+        ]
+        self._held.drop(worker, [end.key for end, _ in ends])
         self._ends.add(*self._completions(ends))
 
     def fail_broken(self, broken: Sequence[tuple[bytes, int, int]]) -> None:

@@ -28,7 +28,8 @@ from tickwheel.interfaces.http.worker_bodies import (
     WorkerList,
 )
 from tickwheel.interfaces.http.worker_views import (
-    assigned,
+    RunSecrets,
+    assigned_runs,
     beat_answer,
     beat_of,
     end_answers,
@@ -53,6 +54,9 @@ class WorkerRoutes:
 
     def __init__(self, deps: Deps) -> None:
         self._found = deps.workers
+        self._secrets = RunSecrets(deps.vault)
+        if deps.signing_secrets is not None:
+            self._secrets = RunSecrets(deps.vault, deps.signing_secrets.values_for)
 
     @property
     def _desk(self) -> WorkerDesk:
@@ -86,12 +90,15 @@ class WorkerRoutes:
         with call.watching(gone):
             # Nothing is awaited between the last look at `gone` and the writing of the answer.
             polled = await desk.poll(ask, gone)
+        runs, unsent = assigned_runs(polled.runs, self._secrets)
+        if unsent:
+            desk.fail_unsent(polled.worker, unsent)
         return ok(
             PollAnswer(
                 worker_id=polled.worker,
                 session_seconds=desk.session_length_ms / 1000,
                 lease_seconds=desk.lease_length_ms / 1000,
-                runs=[assigned(run) for run in polled.runs],
+                runs=runs,
                 cancelled=run_ids(polled.cancelled),
                 lost=run_ids(polled.lost),
             )
