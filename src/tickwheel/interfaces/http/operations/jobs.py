@@ -127,7 +127,7 @@ JOB_OPERATIONS: Final = (
         params=(KEY_HEADER,),
         body=Body("JobRequest", examples.ONE_OFF, examples.CRON, description="See the table of fields."),
         replies=(_CREATED,),
-        problems=(*_BODY_PROBLEMS, "idempotency_key_mismatch", *_KEY_PROBLEMS, *_WRITE_PROBLEMS),
+        problems=(*_BODY_PROBLEMS, "egress_refused", "idempotency_key_mismatch", *_KEY_PROBLEMS, *_WRITE_PROBLEMS),
     ),
     Operation(
         method="POST",
@@ -173,7 +173,7 @@ JOB_OPERATIONS: Final = (
                 headers=("Location", "Idempotent-Replayed"),
             ),
         ),
-        problems=(*_BODY_PROBLEMS, "idempotency_key_mismatch", *_KEY_PROBLEMS, *_WRITE_PROBLEMS),
+        problems=(*_BODY_PROBLEMS, "egress_refused", "idempotency_key_mismatch", *_KEY_PROBLEMS, *_WRITE_PROBLEMS),
     ),
     Operation(
         method="GET",
@@ -227,7 +227,14 @@ JOB_OPERATIONS: Final = (
                 headers=("ETag",),
             ),
         ),
-        problems=(*_BODY_PROBLEMS, "not_found", "conflict", "version_mismatch", *_WRITE_PROBLEMS),
+        problems=(
+            *_BODY_PROBLEMS,
+            "egress_refused",
+            "not_found",
+            "conflict",
+            "version_mismatch",
+            *_WRITE_PROBLEMS,
+        ),
     ),
     Operation(
         method="DELETE",
@@ -267,6 +274,6 @@ JOB_OPERATIONS: Final = (
             Reply(200, "It was there; this is it now.", "JobBody", examples.JOB, headers=("ETag",)),
             Reply(201, "It is new.", "JobBody", examples.JOB, headers=("ETag", "Location")),
         ),
-        problems=(*_BODY_PROBLEMS, "conflict", *_WRITE_PROBLEMS),
+        problems=(*_BODY_PROBLEMS, "egress_refused", "conflict", *_WRITE_PROBLEMS),
     ),
 )

@@ -77,7 +77,7 @@ STEERING_OPERATIONS: Final = (
                 headers=("Location", "Idempotent-Replayed"),
             ),
         ),
-        problems=(*_PROBLEMS, "idempotency_key_mismatch", "idempotency_key_reused"),
+        problems=(*_PROBLEMS, "egress_refused", "idempotency_key_mismatch", "idempotency_key_reused"),
     ),
     Operation(
         method="POST",
