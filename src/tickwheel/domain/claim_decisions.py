@@ -138,12 +138,13 @@ class ClaimWrites:
 
 
 @lru_cache(maxsize=8_192)
-def stated_limits(tenant_id: str, job_name: str, spec: str | None) -> tuple[Counted, ...]:
-    """The limits in a stored spec; none where it can't be read, for then nothing claims its runs."""
-    if spec is None:
-        return ()
+def stated_limits(tenant_id: str, job_name: str, spec: str | None, tenant_limit: int) -> tuple[Counted, ...]:
+    """The limits in a stored spec, and that of its tenant; none where it can't be read: nothing claims its runs.
+
+    `spec` None: it states none.
+    """
     try:
-        return counted(decode_spec(spec).concurrency, tenant_id, job_name)
+        return counted(() if spec is None else decode_spec(spec).concurrency, tenant_id, job_name, tenant_limit)
     except (msgspec.MsgspecError, UnicodeError):
         return ()
 

@@ -62,7 +62,8 @@ CLAIM = np.dtype(
         # Of a one-off that was ACTIVE, in the version of its timer, when its definition was read; else 0.
         ("changes", "<i8"),  # how many changes the jobs of its shard had had then (`WorkDefinition.changes`)
         ("armed_ms", "<i8"),  # when its timer was written
-        ("limited", "u1"),  # 1: its job states limits of concurrency, so it is no plain claim
+        ("limited", "u1"),  # 1: its job states limits of concurrency, or its tenant has one: it is no plain claim
+        ("tenant_limit", "<i4"),  # how many runs of its tenant may be in flight; 0 = any number
     ]
 )
 """One claim to try. Sorted by (job_id, scheduled_ms) by the store where it must be."""

@@ -4,6 +4,7 @@ A job names up to four limits. Each counts the runs in flight of one *count*: th
 jobs of its name, or those of all jobs that name the same key (all within the tenant). A run starts when every
 count of its job has a free slot, and holds a slot in each from its claim to its end. What the limit is, each job
 says for itself: of two jobs with one key and the limits 1 and 5, the first starts only while nothing else runs.
+The record of a tenant may limit its runs as well; then each of its claims brings that limit along.
 
 Example: `{"key": "customer-42", "limit": 2}` and `{"scope": "tenant", "limit": 100}`: a third run for that
 customer waits though the tenant has 90 slots left.
@@ -49,11 +50,23 @@ class Counted(NamedTuple):
 
 
 @lru_cache(maxsize=4_096)
-def counted(limits: tuple[Limit, ...], tenant_id: str, job_name: str) -> tuple[Counted, ...]:
-    """The limits of a job of that tenant and name. (None of the three texts can hold a line feed.)"""
-    return tuple(
+def counted(
+    limits: tuple[Limit, ...], tenant_id: str, job_name: str, tenant_limit: int = 0
+) -> tuple[Counted, ...]:
+    """The limits of a job of that tenant and name. (None of the three texts can hold a line feed.)
+
+    `tenant_limit`: what the tenant is allowed, whatever its jobs say; 0 = anything. Beside a job's own limit of
+    the same count the lower one holds.
+    """
+    stated = [
         Counted(f"{one.scope}\n{tenant_id}\n{_word(one, job_name)}", one.limit, one.max_waiting) for one in limits
-    )
+    ]
+    if tenant_limit:
+        whole = f"{Scope.TENANT}\n{tenant_id}\n"
+        if all(one.name != whole for one in stated):
+            stated.append(Counted(whole, tenant_limit, None))
+        stated = [one._replace(limit=min(one.limit, tenant_limit)) if one.name == whole else one for one in stated]
+    return tuple(stated)
 
 
 def _word(limit: Limit, job_name: str) -> str:

@@ -49,6 +49,7 @@ class Claim(NamedTuple):
     changes: int = 0
     armed_ms: int = 0
     limited: int = 0
+    tenant_limit: int = 0
 
     @property
     def follow_up(self) -> int:

@@ -75,6 +75,8 @@ class Planner:
     ) -> None:
         self._events, self._serves, self._alive_since_ms = events, serves, alive_since_ms
         self._serves_elsewhere, self._has_own = serves_elsewhere, has_own
+        # How many runs of a tenant may be in flight, None or 0: any number. None as a whole: nobody has a limit.
+        self.tenant_limit: Callable[[str], int | None] | None = None
 
     def plan(
         self, timers: Rows, works: Sequence[WorkDefinition | None], now_ms: int, *, queued: bool = False
@@ -113,6 +115,8 @@ class Planner:
                     continue
                 if spec.concurrency:
                     claims["limited"][number] = 1
+                if self.tenant_limit is not None and (most := self.tenant_limit(work.tenant_id)):
+                    claims["limited"][number], claims["tenant_limit"][number] = 1, most
                 if spec.cron:
                     claims["overlap"][number] = OVERLAP_CODE[spec.overlap]
                     # Of the next timer, which an earlier version may have left out.

@@ -88,7 +88,8 @@ class Owner:
             "next_ms": -1,
             "changes": 0,
             "armed_ms": 0,
-            "limited": int(bool(new.job.spec.concurrency)),
+            "limited": int(bool(new.job.spec.concurrency or fields.get("tenant_limit"))),
+            "tenant_limit": 0,
         } | fields
 
     async def claim_rows(self, *claims: dict[str, Any], queued: bool = False) -> list[Held]:

@@ -41,6 +41,32 @@ async def is_free(arena: Arena, owner: Owner, *limits: Limit) -> bool:
     return held.won
 
 
+@pytest.mark.parametrize("own", [(), (Limit(5, Scope.TENANT),)])
+async def test_a_limit_of_the_tenant_holds_whatever_its_jobs_say(
+    arena: Arena, owner: Owner, own: tuple[Limit, ...]
+) -> None:
+    spec = replace(SPEC, concurrency=own)
+    jobs = [arena.one_off(spec=spec, shard=shard) for shard in (3, 4, 5)]
+    other = arena.one_off(tenant_id="other", shard=6)
+    await arena.insert(*jobs, other)
+    rows = [owner.claim_row(new, tenant_limit=2) for new in (*jobs, other)]
+    answers = await owner.claim_rows(*rows)
+    assert sum(answer.won for answer in answers[:3]) == 2
+    assert answers[3].won
+    [waits] = [new for new, answer in zip(jobs, answers, strict=False) if not answer.won]
+    [first, _] = [answer for answer in answers[:3] if answer.won]
+    assert (await owner.complete(first, RunState.SUCCEEDED)).applied
+    [again] = await owner.claim_rows(owner.claim_row(waits, tenant_limit=2))
+    assert again.won
+    late = arena.one_off(spec=spec, shard=8)
+    await arena.insert(late)
+    [at_limit] = await owner.claim_rows(owner.claim_row(late, tenant_limit=2))
+    assert at_limit.verdict is ClaimVerdict.LIMITED
+    [raised] = await owner.claim_rows(owner.claim_row(late, tenant_limit=3))
+    assert raised.won
+    assert await astray(arena) == 0
+
+
 async def test_no_more_run_than_the_limit_says(arena: Arena, owner: Owner) -> None:
     jobs = [limited(arena, Limit(2, key="k"), shard=shard) for shard in (3, 4, 5, 6)]
     await arena.insert(*jobs)

@@ -90,7 +90,7 @@ class Bench:
         due_ms, scheduled_ms, gen = new.timer.due_ms, new.timer.scheduled_ms, new.timer.gen
         rows[0] = (
             *(due_ms, new.job.job_id, scheduled_ms, gen, new.job.timer_flags, ClaimAction.RUN, 0, 0, 4),
-            *(fencing_token(epoch, sequence), scheduled_ms + 1_000 if new.job.recurring else -1, 0, 0, 0),
+            *(fencing_token(epoch, sequence), scheduled_ms + 1_000 if new.job.recurring else -1, 0, 0, 0, 0),
         )
         return rows
 

@@ -137,7 +137,7 @@ class ClaimTransaction:
             if claim.overlap == OverlapCode.SKIP and not begun:
                 return self._skip(claim, job, row, SkipReason.OVERLAP)
             return self._buffer(claim, job, row)
-        limits = self._limits(job)
+        limits = self._limits(claim, job)
         if self._book.room(limits, first=False) is not Room.START:
             return Claimed(ClaimVerdict.LIMITED, version=job.version)
         return self._win(claim, job, row, limits)
@@ -152,7 +152,7 @@ class ClaimTransaction:
         if claim.action == ClaimAction.SKIP:
             answer = self._skip(claim, job, row, SkipReason(claim.reason))
         elif not open_runs or claim.overlap == OverlapCode.ALLOW:
-            limits = self._limits(job)
+            limits = self._limits(claim, job)
             room = self._book.room(limits, first=True)
             if room is Room.LATER:  # its chain waits with it
                 return Claimed(ClaimVerdict.LIMITED, version=job.version)
@@ -164,9 +164,9 @@ class ClaimTransaction:
         self._plant_next(claim, job)
         return answer
 
-    def _limits(self, job: Job) -> tuple[Counted, ...]:
-        """The job's limits; what they count is known to the book from then on."""
-        limits = counted(job.spec.concurrency, job.tenant_id, job.name)
+    def _limits(self, claim: Claim, job: Job) -> tuple[Counted, ...]:
+        """The limits of the job and its tenant; what they count is known to the book from then on."""
+        limits = counted(job.spec.concurrency, job.tenant_id, job.name, claim.tenant_limit)
         for limit in limits:
             if limit.name not in self._used:
                 used = self._looks.used(limit.name)

@@ -332,7 +332,7 @@ def _observe(session: Session, claims: Sequence[Claim]) -> list[Seen]:
         state, version, lane, flags, *rest = jobs.get(claim.job_id, _NO_JOB)
         run: tuple[Any, ...] = runs.get((claim.job_id, claim.scheduled_ms), _NO_RUN)
         known = (state, version, lane, flags & FLAG_RECURRING, *run[:7], armed_ms.get(number))
-        seen.append(Seen._make((*known, stated_limits(*rest))))
+        seen.append(Seen._make((*known, stated_limits(*rest, claim.tenant_limit))))
     return seen
 
 

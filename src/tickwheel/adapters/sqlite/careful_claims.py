@@ -46,7 +46,7 @@ def _observe(session: Session, worker: int, claims: Sequence[Claim]) -> list[See
     bindings = {"rows": rows, "ids": pack_ids(c.job_id for c in claims), "worker": worker}
     seen: list[Seen | None] = [None] * len(claims)
     for number, *values, tenant_id, name, spec in session.table(SQL["observe"], bindings):
-        seen[number] = Seen._make((*values, stated_limits(tenant_id, name, spec)))
+        seen[number] = Seen._make((*values, stated_limits(tenant_id, name, spec, claims[number].tenant_limit)))
     return [row for row in seen if row is not None]
 
 

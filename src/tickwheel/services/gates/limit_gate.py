@@ -203,6 +203,12 @@ class LimitGate:
         for name, count in freed.items():
             self._share_out(name, count)
 
+    def look_anew(self) -> None:
+        """Limits are others now: all that is held is to be asked for once."""
+        for crowd in list(self._crowds.values()):
+            crowd.promised = 0
+            self._let_go(crowd, crowd.count)
+
     def forget(self, shards: Sequence[int]) -> None:
         """These shards have left, or are loaded anew."""
         gone = np.asarray(shards, dtype=np.int64)
@@ -292,8 +298,10 @@ def _by_limits(
     """The numbers of the rows that have limits."""
     found: dict[Limits, list[int]] = {}
     numbers: Ints = np.flatnonzero(claims["limited"])
+    tenant_limits = claims["tenant_limit"].tolist()
     for number in numbers.tolist():
         work, spec = works[number], specs[number]
         if work is not None and spec is not None:
-            found.setdefault(counted(spec.concurrency, work.tenant_id, work.name), []).append(number)
+            limits = counted(spec.concurrency, work.tenant_id, work.name, tenant_limits[number])
+            found.setdefault(limits, []).append(number)
     return found

@@ -34,7 +34,7 @@ class LooksThen:
         counted = frozenset(RunState) - TERMINAL if rules.hold("E7") else IN_FLIGHT
         self._open = {job_id: [run for run in now.open_runs(job_id) if run.state in counted] for job_id in ids}
 
-        limits = [limit for job in self._jobs.values() if job is not None for limit in limits_of(job)]
+        limits = limits_of(self._jobs.values(), batch)
         self._used = {
             limit.name: Used(now.used(limit.name).running, now.used(limit.name).waiting) for limit in limits
         }
@@ -125,9 +125,16 @@ class ModelCompletions(CompletionTransaction):
         return applied
 
 
-def limits_of(job: Job) -> tuple[Counted, ...]:
-    """What the job's limits count."""
-    return counted(job.spec.concurrency, job.tenant_id, job.name)
+def limits_of(jobs: Iterable[Job | None], batch: Rows) -> list[Counted]:
+    """What the limits of these jobs count, and those of their tenants that the claims bring along."""
+    pairs = zip(batch["job_id"].tolist(), batch["tenant_limit"].tolist(), strict=True)
+    tenant_limits = {bytes(job_id): tenant_limit for job_id, tenant_limit in pairs}
+    return [
+        limit
+        for job in jobs
+        if job is not None
+        for limit in counted(job.spec.concurrency, job.tenant_id, job.name, tenant_limits[job.job_id])
+    ]
 
 
 def claim_wishes(tables: ModelTables, batch: Rows, worker: str | None, rules: Rules) -> list[Wish]:
@@ -139,7 +146,7 @@ def claim_wishes(tables: ModelTables, batch: Rows, worker: str | None, rules: Ru
         wishes += [Wish(("job", job_id), exclusive=False) for job_id in recurring]
     if rules.hold("L1"):
         jobs = (tables.jobs.get(bytes(job_id)) for job_id in set(batch["job_id"].tolist()))
-        names = {limit.name for job in jobs if job is not None for limit in limits_of(job)}
+        names = {limit.name for limit in limits_of(jobs, batch)}
         wishes += [Wish(("limit", name), exclusive=True) for name in names]
     return wishes
 
