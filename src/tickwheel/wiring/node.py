@@ -49,6 +49,7 @@ from tickwheel.services.supervision import supervise
 from tickwheel.wiring.accelerators import open_known_keys, with_brief_leases
 from tickwheel.wiring.access import Access
 from tickwheel.wiring.cluster import Cluster
+from tickwheel.wiring.executors import target_guard
 from tickwheel.wiring.firing import build_scheduler
 from tickwheel.wiring.gauges import (
     add_access_gauges,
@@ -107,6 +108,7 @@ class Node:
         )
         add_shedding_gauges(metrics, self.shedding)
         self.jobs.shed_by(self.shedding)
+        self.jobs.refuse_by(target_guard(settings))
         self.secrets = secrets
         self.jobs.seal_by(secrets.sealing)
         self.runs = Runs(store=store, owner=owner, clock=clock)

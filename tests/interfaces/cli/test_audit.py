@@ -46,7 +46,7 @@ def test_a_running_server_on_sqlite_is_audited_beside_it(call: Call, tmp_path: P
 def test_postgresql_is_audited_and_the_lost_is_named(call: Call, blank_postgresql: str, tmp_path: Path) -> None:
     store = ("--store", blank_postgresql)
     with ServerProcess(*store, folder=tmp_path, command="serve") as server:
-        job = server.client.schedule(endpoint="http://127.0.0.1:9/", delay_seconds=3_600)
+        job = server.client.schedule(endpoint="https://a.example/", delay_seconds=3_600)
         code, found = audited(call, *store)
         assert (code, found["accepted"], found["jobs"]["waiting"]) == (0, 1, 1)
         with psycopg.connect(blank_postgresql) as connection:
