@@ -19,6 +19,8 @@ Each violation names the invariant that is broken:
 | G1 restless | in calm weather no shard changes hands |
 | G2 killed the living | a coordinator that was away is no reason to declare anybody dead |
 | L1 limit | no more runs are in flight than a limit of concurrency allows; no slot outlives its run |
+| T1 tenant | no worker of a tenant gets a run of another one |
+| T2 reached | runs reach their tenant's own workers, and others when these are gone |
 | I12 slots | no process runs more attempts than it has slots |
 """
 

@@ -4,12 +4,13 @@ import numpy as np
 
 from tickwheel.domain.columns import empty
 from tickwheel.domain.run import RunState
-from tickwheel.ports.queue import HINT, WEBHOOKS, Topic
+from tickwheel.ports.queue import HINT, WEBHOOKS, Topic, tenant_route
 
 from .stage import Stage, with_workers
-from .workers import SLOTS
+from .workers import OWN, SLOTS
 
 MANY = 100
+ACME = OWN["y"]
 
 
 async def _begin(stage: Stage, nodes: tuple[str, ...], workers: tuple[str, ...]) -> None:
@@ -87,3 +88,49 @@ async def more_due_than_workers_can_do(stage: Stage) -> None:
         stage.rulebook.broken("I12 slots", f"{queued} runs are queued for {SLOTS} slots")
     stage.attempts(1)
     await stage.pass_ms(4_000)
+
+
+@with_workers
+async def hint_among_those_of_another_tenant(stage: Stage) -> None:
+    """The queue holds a hint where only those for the own workers of another tenant are."""
+    await _begin(stage, ("a",), ("v", "y"))
+    stage.queue.loses = True
+    await stage.add(stage.job(500))
+    await stage.until(lambda: any(row.run.state is RunState.CLAIMED for row in stage.rows()))
+    await stage.pass_ms(300)
+    stage.queue.loses = False
+    (run,) = [row.run for row in stage.rows()]
+    hint = empty(HINT, 1)
+    hint[0] = (np.void(run.job_id), run.scheduled_ms, run.fence, int(run.lane))
+    await stage.queue.inner.publish(Topic(run.lane, tenant_route(ACME, WEBHOOKS)), hint)
+    await stage.pass_ms(6_000)
+
+
+@with_workers
+async def own_worker_and_nobody_else(stage: Stage) -> None:
+    """There is nobody but a tenant's own worker, and a run of that tenant is due."""
+    await _begin(stage, ("a",), ("y",))
+    await stage.add(stage.job(500, tenant_id=ACME))
+    await stage.pass_ms(6_000)
+    _expect_done(stage)
+
+
+@with_workers
+async def own_worker_dies_before_it_looks(stage: Stage) -> None:
+    """A hint waits for a tenant's own worker, which dies; a worker of all tenants is left."""
+    await _begin(stage, ("a",), ("v", "y"))
+    await stage.pass_ms(1_500)
+    (own,) = [worker for worker in stage.workers if worker.tenant_id]
+    own.stop()
+    await stage.add(stage.job(500, tenant_id=ACME))
+    await stage.pass_ms(1_500)
+    own.kill()
+    stage.workers.remove(own)
+    await stage.pass_ms(25_000)
+    _expect_done(stage)
+
+
+def _expect_done(stage: Stage) -> None:
+    """Here and now: when all is calm, new workers come."""
+    if [row.run.state for row in stage.rows()] != [RunState.SUCCEEDED]:
+        stage.rulebook.broken("T2 reached", "a run does not reach the workers that are there for it")

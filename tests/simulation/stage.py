@@ -197,6 +197,7 @@ class Stage(Story):
         catch_up: CatchUp = CatchUp.FIRE_ONCE,
         shard: int = SHARD,
         concurrency: tuple[Limit, ...] = (),
+        tenant_id: str = TENANT,
     ) -> NewJob:
         """A job of the shard, due in so long, or recurring with its first occurrence then."""
         self.job_count += 1
@@ -214,7 +215,7 @@ class Stage(Story):
             job_id=make_job_id(
                 created_ms=now_ms, shard=shard, due_ms=None, random48=self.job_count.to_bytes(6, "big")
             ),
-            tenant_id=TENANT,
+            tenant_id=tenant_id,
             name="j",
             schedule_type=ScheduleType.CRON if cron else ScheduleType.ONE_OFF,
             lane=Lane.DEFAULT,

@@ -36,7 +36,8 @@ from .users import Users
 from .workers import QueueLink, SimQueue, SimWorker
 
 NODE_NAMES: Final = ("a", "b", "c")
-WORKER_NAMES: Final = ("v", "w", "x")
+WORKER_NAMES: Final = ("v", "w", "y")
+"""The last one belongs to a tenant."""
 LEAF_CHECK_MS: Final = 500
 CALM_LIMIT_MS: Final = 60_000
 REST_MS: Final = 1_200

@@ -82,10 +82,12 @@ class TargetExecutor:
         process: Process,
         spawn: Callable[[Awaitable[None]], object],
         slots: int,
+        tenant_id: str | None = None,
     ) -> None:
+        """`tenant_id`: the process is a worker of that tenant."""
         self._report, self._targets, self._process, self._spawn = report, targets, process, spawn
         self._open: dict[int, Work] = {}
-        self._slots = slots
+        self._slots, self._tenant_id = slots, tenant_id
 
     def start(self, works: Sequence[Work]) -> None:
         if not self._process.alive:
@@ -95,6 +97,8 @@ class TargetExecutor:
             self._targets.witness.saw_start(
                 Start(self._process.name, work.job_id, work.scheduled_ms, work.fence, now_ms)
             )
+            if self._tenant_id not in (None, work.tenant_id):
+                self._targets.witness.broken("T1 tenant", f"{self._process.name} got a run of {work.tenant_id}")
             self._open[work.slot] = work
             if len(self._open) > self._slots:
                 self._targets.witness.broken("I12 slots", f"{len(self._open)} attempts at once")

@@ -18,6 +18,8 @@ from .rulebook import Rulebook
 
 T = TypeVar("T")
 TENANT: Final = "default"
+TENANTS: Final = (TENANT, TENANT, "acme")
+"""The last one has workers of its own, where there are workers at all."""
 CRONS: Final = ("* * * * * *", "*/2 * * * * *", "1/2 * * * * *", "*/3 * * * * *")
 LIMITS: Final[Sequence[list[dict[str, object]]]] = (
     [],
@@ -67,6 +69,9 @@ class Users:
         jobs = sorted(self._rulebook.database.tables.jobs)
         return self._rng.choice(jobs) if jobs else None
 
+    def _tenant_of(self, job_id: bytes) -> str:
+        return self._rulebook.database.tables.jobs[job_id].tenant_id
+
     async def _create(self, node: Node) -> None:
         asked: list[dict[str, object]] = [self._one_off() for _ in range(self._rng.randrange(1, 8))]
         if len(self.recurring) < RECURRING_LIMIT and self._rng.random() < 0.35:
@@ -109,6 +114,7 @@ class Users:
         }
         limits = self._rng.choice(LIMITS)
         return {
+            "tenant_id": self._rng.choice(TENANTS),
             "target": {"endpoint": "https://a.example/x"},
             "retry_policy": retry,
             **({"concurrency": limits} if limits else {}),
@@ -116,7 +122,10 @@ class Users:
 
     async def _cancel(self, node: Node) -> None:
         job_id = self._job()
-        if job_id is not None and await self._ask(node, "cancel", node.jobs.cancel(TENANT, job_id)) is not None:
+        if (
+            job_id is not None
+            and await self._ask(node, "cancel", node.jobs.cancel(self._tenant_of(job_id), job_id)) is not None
+        ):
             self._rulebook.cancelled(job_id)
 
     async def _cancel_run(self, node: Node) -> None:
@@ -129,18 +138,22 @@ class Users:
         if not instants:
             return
         at_ms = self._rng.choice(sorted(instants))
-        if await self._ask(node, "cancel run", node.runs.cancel(TENANT, job_id, at_ms)) is not None:
+        if (
+            await self._ask(node, "cancel run", node.runs.cancel(self._tenant_of(job_id), job_id, at_ms))
+            is not None
+        ):
             self._rulebook.cancelled_runs.add((job_id, at_ms))
 
     async def _pause(self, node: Node) -> None:
         job_id = self._job()
         if job_id is not None:
-            await self._ask(node, "pause", node.jobs.pause(TENANT, job_id))
+            await self._ask(node, "pause", node.jobs.pause(self._tenant_of(job_id), job_id))
 
     async def _resume(self, node: Node) -> None:
         jobs = self._rulebook.paused()
         if jobs:
-            await self._ask(node, "resume", node.jobs.resume(TENANT, self._rng.choice(jobs)))
+            job_id = self._rng.choice(jobs)
+            await self._ask(node, "resume", node.jobs.resume(self._tenant_of(job_id), job_id))
 
     async def _edit(self, node: Node) -> None:
         job_id = self._job()
@@ -154,22 +167,26 @@ class Users:
                 members |= {"overlap": self._rng.choice(list(Overlap)).value, "tags": ["overlapped"]}
         elif self._rng.random() < 0.7:
             members["execute_at"] = format_instant(self._clock.now_ms() + self._rng.randrange(-2_000, 4_000))
-        await self._ask(node, "edit", node.jobs.edit(TENANT, job_id, parse_patch(json.dumps(members).encode())))
+        await self._ask(
+            node,
+            "edit",
+            node.jobs.edit(self._tenant_of(job_id), job_id, parse_patch(json.dumps(members).encode())),
+        )
 
     async def _trigger(self, node: Node) -> None:
         job_id = self._job()
         if job_id is not None:
-            created = await self._ask(node, "run now", node.jobs.trigger(TENANT, job_id))
+            created = await self._ask(node, "run now", node.jobs.trigger(self._tenant_of(job_id), job_id))
             if created is not None:
                 self.known.add(created.job_id)
 
     async def _redrive(self, node: Node) -> None:
-        await self._ask(node, "redrive", node.dead_letters.redrive_all(TENANT))
+        await self._ask(node, "redrive", node.dead_letters.redrive_all(self._rng.choice(TENANTS)))
 
     async def resume_all(self, node: Node) -> None:
         """At the end: let everything that is paused go on."""
         for job_id in self._rulebook.paused():
-            await self._ask(node, "resume", node.jobs.resume(TENANT, job_id))
+            await self._ask(node, "resume", node.jobs.resume(self._tenant_of(job_id), job_id))
 
     _verbs: Sequence[tuple[Callable[["Users", Node], Awaitable[None]], float]] = (
         (_create, 0.52),

@@ -9,9 +9,12 @@ from tickwheel.adapters.memory import leases
 from tickwheel.adapters.memory.tables import Tables
 from tickwheel.domain.columns import Rows
 from tickwheel.domain.run import RunState
+from tickwheel.ports.queue import tenant_route
 from tickwheel.services.reaper import Reaper
+from tickwheel.services.remote import taking
 from tickwheel.services.remote.backlog import Backlog
 from tickwheel.services.remote.outbox import Outbox
+from tickwheel.services.remote.routes import Routes
 
 from . import scenes_workers as workers
 from .mutations import LOST, TWICE, Mutation, swap
@@ -41,6 +44,14 @@ def _nobody_is_found(original: Any) -> Any:
         return
 
     return reap_expired
+
+
+def _stays_where_it_was(original: Any) -> Any:
+    def pick(self: Routes, route: str, tenant_id: str) -> str:
+        own = tenant_route(tenant_id, route)
+        return own if self.known(own) else route
+
+    return pick
 
 
 WORKER_MUTATIONS = (
@@ -78,5 +89,26 @@ WORKER_MUTATIONS = (
         workers.more_due_than_workers_can_do,
         ("I12 slots",),
         swap(Backlog, "room", lambda original: lambda self, topic: 1_000),
+    ),
+    Mutation(
+        "T1",
+        "a worker of a tenant takes whatever hint it finds",
+        workers.hint_among_those_of_another_tenant,
+        ("T1 tenant",),
+        swap(taking, "_is_stray", lambda original: lambda begun, routes, tenant_id: original(begun, routes, None)),
+    ),
+    Mutation(
+        "T2",
+        "runs of a tenant are not sent to its own workers",
+        workers.own_worker_and_nobody_else,
+        ("T2 reached",),
+        swap(Routes, "pick", lambda original: lambda self, route, tenant_id: route),
+    ),
+    Mutation(
+        "T2 gone",
+        "what is for own workers that are gone stays theirs",
+        workers.own_worker_dies_before_it_looks,
+        ("T2 reached",),
+        swap(Routes, "pick", _stays_where_it_was),
     ),
 )

@@ -2,6 +2,7 @@
 
 In a story with workers the nodes run nothing themselves. The queue may lose everything at any moment, be away for
 somebody or for all, and deliver again what was taken; sessions and hints go through the same weather as all else.
+Some workers belong to a tenant.
 """
 
 import asyncio
@@ -28,6 +29,8 @@ from .targets import TargetExecutor, Targets
 
 T = TypeVar("T")
 SLOTS: Final = 12
+OWN: Final = {"y": "acme", "z": "acme"}
+"""The tenants of workers that serve one only, by their names."""
 VISIBLE_AGAIN_MS: Final = 1_500
 
 
@@ -99,6 +102,7 @@ class SimWorker:
         on_loop_failed: Callable[[str], None],
     ) -> None:
         self.name, self.tasks = name, list[asyncio.Task[Any]]()
+        self.tenant_id = OWN.get(name)
         self.process = Process(f"{name}/{number}")
         self.clock = ProcessClock(database.clock, self.process)
         self._targets, self._on_loop_failed = targets, on_loop_failed
@@ -117,12 +121,13 @@ class SimWorker:
             handlers=(),
             webhooks=True,
             lease_ms=SETTINGS.lease_ms,
+            tenant_id=self.tenant_id,
         )
         return WorkerLoop(
             source=source,
             clock=self.clock,
             events=self,
-            note=WorkerNote(name=self.name, webhooks=True, slots=SLOTS),
+            note=WorkerNote(name=self.name, webhooks=True, slots=SLOTS, tenant_id=self.tenant_id),
             build={TargetType.HTTP_WEBHOOK: self._build_executor},
         )
 
@@ -133,7 +138,7 @@ class SimWorker:
             self.tasks = [task for task in self.tasks if not task.done()]
 
     def _build_executor(self, report: Report, progress: Progress) -> Executor:
-        return TargetExecutor(report, self._targets, self.process, self._spawn, SLOTS)
+        return TargetExecutor(report, self._targets, self.process, self._spawn, SLOTS, self.tenant_id)
 
     def _spawn(self, work: Awaitable[T]) -> "asyncio.Task[T]":
         async def carry_out() -> T:
