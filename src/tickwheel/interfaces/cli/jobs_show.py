@@ -31,6 +31,7 @@ def show_job(job: Job) -> None:
             ("calls", _call(job.target)),
             ("timeout", None if job.target.timeout_seconds is None else f"{job.target.timeout_seconds:g} s"),
             ("headers", ", ".join(job.target.headers or {})),
+            ("signed with", job.target.signing_secret),
             ("payload", None if job.payload is None else msgspec.json.encode(job.payload).decode()),
             (
                 "retries",

@@ -58,6 +58,8 @@ _health: Final = _reader(models.Health)
 _workers: Final = _reader(models.WorkerList)
 _token: Final = _reader(models.Token)
 _tokens: Final = _reader(models.TokenList)
+_secret: Final = _reader(models.Secret)
+_secrets: Final = _reader(models.SecretList)
 _audit_log: Final = _reader(models.AuditLogPage)
 
 
@@ -227,6 +229,31 @@ def rotate_token(token_id: str, grace_seconds: int) -> Call[models.Token]:
 def revoke_token(token_id: str) -> Call[None]:
     """DELETE /v1/tokens/{id}."""
     return Call(method="DELETE", path=f"/v1/tokens/{quote(token_id, safe='')}", gone_is_done=True, read=_nothing)
+
+
+def list_secrets(tenant_id: str | None) -> Call[models.SecretList]:
+    """GET /v1/secrets."""
+    return Call(method="GET", path="/v1/secrets" + _query(tenant_id), read=_secrets)
+
+
+def create_secret(name: str, value: str | None, tenant_id: str | None) -> Call[models.Secret]:
+    """POST /v1/secrets. Sent again it would find the first one."""
+    body = _encode({"name": name, "value": value})
+    path = "/v1/secrets" + _query(tenant_id)
+    return Call(method="POST", path=path, body=body, repeatable=False, read=_secret)
+
+
+def rotate_secret(name: str, value: str | None, overlap_seconds: int, tenant_id: str | None) -> Call[models.Secret]:
+    """POST /v1/secrets/{name}/rotate. Sent again it would drop the first key."""
+    path = f"/v1/secrets/{quote(name, safe='')}/rotate{_query(tenant_id)}"
+    body = _encode({"overlap_seconds": overlap_seconds, "value": value})
+    return Call(method="POST", path=path, body=body, repeatable=False, read=_secret)
+
+
+def delete_secret(name: str, tenant_id: str | None) -> Call[None]:
+    """DELETE /v1/secrets/{name}."""
+    path = f"/v1/secrets/{quote(name, safe='')}{_query(tenant_id)}"
+    return Call(method="DELETE", path=path, gone_is_done=True, read=_nothing)
 
 
 def audit_log(tenant_id: str | None, filters: Mapping[str, Any]) -> Call[models.AuditLogPage]:

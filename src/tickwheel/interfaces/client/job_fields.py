@@ -18,6 +18,7 @@ class TargetFields(TypedDict, total=False):
     method: Literal["DELETE", "GET", "PATCH", "POST", "PUT"]
     timeout_seconds: float
     headers: Mapping[str, str]
+    signing_secret: str
     name: str
 
 

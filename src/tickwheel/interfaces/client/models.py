@@ -61,6 +61,7 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
     method: str | None = None
     timeout_seconds: float | None = None
     headers: dict[str, str] | None = None
+    signing_secret: str | None = None
     name: str | None = None
 
 
@@ -330,6 +331,32 @@ class TokenList(msgspec.Struct, frozen=True, kw_only=True):
     """API keys, oldest first."""
 
     tokens: tuple[Token, ...]
+
+
+class SigningKey(msgspec.Struct, frozen=True, kw_only=True):
+    """A key of a signing secret, without its value; `until` None: until the secret is rotated."""
+
+    id: str
+    created_at: datetime
+    until: datetime | None
+
+
+class Secret(msgspec.Struct, frozen=True, kw_only=True):
+    """A signing secret. Only the answer that made a key has its `value`, which no repr shows."""
+
+    name: str
+    tenant_id: str
+    keys: tuple[SigningKey, ...]
+    value: str | None = None
+
+    def __repr__(self) -> str:
+        return f"Secret(name={self.name!r}, tenant_id={self.tenant_id!r}, keys={self.keys!r})"
+
+
+class SecretList(msgspec.Struct, frozen=True, kw_only=True):
+    """Signing secrets, by name."""
+
+    secrets: tuple[Secret, ...]
 
 
 class AuditEntry(msgspec.Struct, frozen=True, kw_only=True):

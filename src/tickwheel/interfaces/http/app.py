@@ -18,6 +18,7 @@ from tickwheel.interfaces.http.routes.new_jobs import NewJobRoutes
 from tickwheel.interfaces.http.routes.runs import RunRoutes
 from tickwheel.interfaces.http.routes.scaling import ScalingRoutes
 from tickwheel.interfaces.http.routes.schedules import ScheduleRoutes
+from tickwheel.interfaces.http.routes.secrets import SecretRoutes
 from tickwheel.interfaces.http.routes.server import ServerRoutes
 from tickwheel.interfaces.http.routes.tokens import TokenRoutes
 from tickwheel.interfaces.http.routes.workers import WorkerRoutes
@@ -33,6 +34,7 @@ _GROUPS: Final = (
     ScheduleRoutes,
     TokenRoutes,
     AuditLogRoutes,
+    SecretRoutes,
     ServerRoutes,
 )
 

@@ -40,6 +40,7 @@ TAGS: Final = {
     "Dead letters": "Runs that have no attempt left.",
     "Workers": "The pull protocol: runs for workers in any language, over HTTP; and how many are needed.",
     "Access": "Tokens, and the log of who changed what.",
+    "Secrets": "Keys that webhooks are signed with, by tenant and name.",
     "Server": "Health, metrics, this document.",
 }
 

@@ -10,6 +10,7 @@ from tickwheel.interfaces.http.operations.dead_letters import DEAD_LETTER_OPERAT
 from tickwheel.interfaces.http.operations.jobs import JOB_OPERATIONS
 from tickwheel.interfaces.http.operations.model import Body, Operation, Param, Reply
 from tickwheel.interfaces.http.operations.runs import RUN_OPERATIONS
+from tickwheel.interfaces.http.operations.secrets import SECRET_OPERATIONS
 from tickwheel.interfaces.http.operations.server import SERVER_OPERATIONS
 from tickwheel.interfaces.http.operations.steering import STEERING_OPERATIONS
 from tickwheel.interfaces.http.operations.workers import WORKER_OPERATIONS
@@ -21,6 +22,7 @@ OPERATIONS: Final = (
     *DEAD_LETTER_OPERATIONS,
     *WORKER_OPERATIONS,
     *ACCESS_OPERATIONS,
+    *SECRET_OPERATIONS,
     *SERVER_OPERATIONS,
 )
 

@@ -230,6 +230,7 @@ JOB_OPERATIONS: Final = (
         problems=(
             *_BODY_PROBLEMS,
             "egress_refused",
+            "secret_stays",
             "not_found",
             "conflict",
             "version_mismatch",
@@ -274,6 +275,6 @@ JOB_OPERATIONS: Final = (
             Reply(200, "It was there; this is it now.", "JobBody", examples.JOB, headers=("ETag",)),
             Reply(201, "It is new.", "JobBody", examples.JOB, headers=("ETag", "Location")),
         ),
-        problems=(*_BODY_PROBLEMS, "egress_refused", "conflict", *_WRITE_PROBLEMS),
+        problems=(*_BODY_PROBLEMS, "egress_refused", "secret_stays", "conflict", *_WRITE_PROBLEMS),
     ),
 )
