@@ -23,6 +23,7 @@ _FLAGS: Final = (
     click.option("--handler", metavar="NAME", help="Call this Python handler of the server."),
     click.option("--method", help="HTTP method of the call (default: POST)."),
     click.option("--header", "headers", multiple=True, metavar="NAME:VALUE", help="Send this header; repeatable."),
+    click.option("--sign-with", metavar="NAME", help="Sign with this signing secret (default: `default`)."),
     click.option(
         "--timeout", type=Length(), metavar="LENGTH", help="How long one attempt may take (default: 30s)."
     ),
@@ -92,6 +93,7 @@ def _target(flags: dict[str, Any], problems: list[FieldProblem]) -> dict[str, An
         "endpoint": flags["endpoint"],
         "method": _upper(flags["method"]),
         "headers": _headers(flags["headers"], problems),
+        "signing_secret": flags["sign_with"],
         "name": flags["handler"],
         "timeout_seconds": flags["timeout"],
     }
