@@ -243,7 +243,9 @@ def create_secret(name: str, value: str | None, tenant_id: str | None) -> Call[m
     return Call(method="POST", path=path, body=body, repeatable=False, read=_secret)
 
 
-def rotate_secret(name: str, value: str | None, overlap_seconds: int, tenant_id: str | None) -> Call[models.Secret]:
+def rotate_secret(
+    name: str, value: str | None, overlap_seconds: int, tenant_id: str | None
+) -> Call[models.Secret]:
     """POST /v1/secrets/{name}/rotate. Sent again it would drop the first key."""
     path = f"/v1/secrets/{quote(name, safe='')}/rotate{_query(tenant_id)}"
     body = _encode({"overlap_seconds": overlap_seconds, "value": value})
