@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tickwheel.domain.id_columns import job_id_texts, make_job_ids
+from tickwheel.domain.id_columns import job_id_texts, joined_job_ids, make_job_ids
 from tickwheel.domain.ids import (
     ALPHABET,
     DAY_MS,
@@ -93,6 +93,9 @@ def test_what_is_no_job_id_is_refused(text: str) -> None:
 @given(st.lists(job_ids, max_size=40))
 def test_ids_printed_in_columns_read_as_printed_one_by_one(ids: list[bytes]) -> None:
     assert job_id_texts(ids) == [job_id_text(job_id) for job_id in ids]
+    if ids:
+        assert joined_job_ids(ids, '","') == '","'.join(map(job_id_text, ids))
+        assert joined_job_ids(ids, "") == "".join(map(job_id_text, ids))
 
 
 @given(

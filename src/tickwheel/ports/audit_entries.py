@@ -6,15 +6,17 @@ that holds it is kept though it looks the same before and after.
 """
 
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from typing import Any, Final, NamedTuple, TypeAlias
 
 import msgspec
+from msgspec.structs import replace
 
-from tickwheel.domain.id_columns import job_id_texts
+from tickwheel.domain.id_columns import joined_job_ids
 from tickwheel.domain.ids import job_id_text, run_id_text
-from tickwheel.domain.job import Job, JobState
+from tickwheel.domain.job import Job, JobState, Lane, ScheduleType, Spec
 from tickwheel.domain.redaction import redacted
-from tickwheel.domain.requests.definition import definition_of
+from tickwheel.domain.requests.definition import REDACTED, definition_of, execute_at
 from tickwheel.domain.run import RunState
 from tickwheel.ports.job_views import job_status
 from tickwheel.ports.registry import Act, AuditEntry
@@ -24,7 +26,11 @@ Call: TypeAlias = tuple[Act | None, int]
 """Who made a call that is part of a batch, and how many jobs of the batch are its."""
 
 _NOTHING: Final = Change()
+_SCHEDULED: Final = RunState.SCHEDULED.name
 _encode: Final = msgspec.json.Encoder().encode
+
+COLUMNS_FROM: Final = 32
+"""Fewer ids are printed one by one: columns take a while to set up."""
 
 
 class Draft(NamedTuple):
@@ -57,20 +63,20 @@ def created_entries(
 
     `answers` None: all of it was created.
     """
-    entries = []
-    for draft in drafts_of(jobs, calls):
-        created = [
-            jobs[n].job for n in draft.places if answers is None or answers[n].status is InsertStatus.CREATED
-        ]
-        if created:
-            told = told_job(created[0]) if len(draft.places) == 1 else None
-            entries.append(_created(draft.act, draft.tenant_id, created, told, at_ms))
-    return entries
+    entries: list[AuditEntry] = []
+    alone: list[tuple[Act, Job]] = []
+    for act, tenant_id, places in drafts_of(jobs, calls):
+        created = [jobs[n].job for n in places if answers is None or answers[n].status is InsertStatus.CREATED]
+        if created and len(places) == 1:
+            alone.append((act, created[0]))
+        elif created:
+            entries.append(_several_entry(act, tenant_id, created, at_ms))
+    return alone_entries(alone, at_ms) + entries
 
 
 def created_entry(act: Act, job: Job, at_ms: int) -> AuditEntry:
     """A job was created by itself."""
-    return _created(act, job.tenant_id, [job], told_job(job), at_ms)
+    return alone_entries([(act, job)], at_ms)[0]
 
 
 def change_entry(act: Act, before: JobView, after: JobView, change: Change, at_ms: int) -> AuditEntry | None:
@@ -117,27 +123,74 @@ def record_entry(
 
 
 def told_job(job: Job) -> str:
-    """What is said of a job that was just created."""
-    status = RunState.SCHEDULED if job.state is JobState.ACTIVE else job.state
-    return _encode(_members(job, status.name)).decode()
+    """What is said of a job that was just created: the members that a change compares, made in less time.
+
+    What many jobs have in common is written once.
+    """
+    own: dict[str, Any] = {}
+    if job.name:
+        own["job_name"] = job.name
+    if job.tags:
+        own["tags"] = job.tags
+    if job.idempotency_key is not None:
+        own["idempotency_key"] = job.idempotency_key
+    instant = execute_at(job)
+    if instant is not None:
+        own["execute_at"] = instant
+    own["payload_bytes"] = _payload_bytes(job)
+    own["status"] = _SCHEDULED if job.state is JobState.ACTIVE else job.state.name
+    own["version"] = job.version
+    spec, target = job.spec, job.spec.target
+    if target.headers:  # their values differ from job to job, sealed ones always
+        hidden = tuple([(name, REDACTED) for name, _ in target.headers])
+        spec = replace(spec, target=replace(target, headers=hidden))
+    return _common(job.tenant_id, job.schedule_type, job.lane, spec) + _encode(own)[1:].decode()
 
 
-def _created(act: Act, tenant_id: str, jobs: Sequence[Job], told: str | None, at_ms: int) -> AuditEntry:
-    texts = job_id_texts([job.job_id for job in jobs]) if len(jobs) > 1 else [job_id_text(jobs[0].job_id)]
-    subject = texts[0] if len(texts) == 1 else f"{len(texts)} jobs"
-    after = _encode({"job_count": len(texts), "job_ids": texts}).decode() if told is None else told
+@lru_cache(maxsize=1_024)
+def _common(tenant_id: str, schedule_type: ScheduleType, lane: Lane, spec: Spec) -> str:
+    """The first members of a job, with a comma after them."""
+    blank = Job(b"", tenant_id, "", schedule_type, lane, spec, "", 0)
+    return _encode(_definition(blank))[:-1].decode() + ","
+
+
+def alone_entries(created: Sequence[tuple[Act, Job]], at_ms: int) -> list[AuditEntry]:
+    """Jobs were created each by itself."""
+    return [
+        AuditEntry(0, at_ms, job.tenant_id, act.actor, act.source, act.action, subject, None, told_job(job))
+        for (act, job), subject in zip(created, printed_ids([job for _, job in created]), strict=True)
+    ]
+
+
+def printed_ids(jobs: Sequence[Job]) -> list[str]:
+    """The printed ids of jobs."""
+    if len(jobs) < COLUMNS_FROM:
+        return [job_id_text(job.job_id) for job in jobs]
+    return joined_job_ids([job.job_id for job in jobs], " ").split()
+
+
+def _several_entry(act: Act, tenant_id: str, jobs: Sequence[Job], at_ms: int) -> AuditEntry:
+    ids = joined_job_ids([job.job_id for job in jobs], '","')
+    subject = ids if len(jobs) == 1 else f"{len(jobs)} jobs"
+    after = f'{{"job_count":{len(jobs)},"job_ids":["{ids}"]}}'
     return AuditEntry(0, at_ms, tenant_id, act.actor, act.source, act.action, subject, None, after)
 
 
 def _members(job: Job, status: str) -> dict[str, Any]:
+    return _definition(job) | {"payload_bytes": _payload_bytes(job), "status": status, "version": job.version}
+
+
+def _definition(job: Job) -> dict[str, Any]:
     members = definition_of(job)
     members.pop("payload", None)
-    members["payload_bytes"] = len(job.payload.encode())
     target = members["target"]
     if "endpoint" in target:
         target["endpoint"] = redacted(target["endpoint"])
-    members["status"], members["version"] = status, job.version
     return members
+
+
+def _payload_bytes(job: Job) -> int:
+    return len(job.payload) if job.payload.isascii() else len(job.payload.encode())
 
 
 def _entry(

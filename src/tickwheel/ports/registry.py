@@ -112,5 +112,5 @@ class Registry(Protocol):
         ...
 
     async def trim_audit_log(self, before_ms: int, limit: int) -> int:
-        """Delete at most `limit` entries that are older; gives how many."""
+        """Delete at most `limit` entries that are older; gives how many. The latest entry may stay in any case."""
         ...

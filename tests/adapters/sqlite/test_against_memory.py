@@ -177,6 +177,7 @@ class History:
             overlap = list(OverlapCode)[job_id[-1] % 3]
         skip = self.random.random() < 0.08
         fence = fencing_token(self.epoch, next(self.sequence))
+        tenant_limit = self.random.choice([0, 0, 0, 2])
         return (
             self.random.choice([due_ms] * 20 + [now_ms + 1]),
             job_id,
@@ -191,7 +192,8 @@ class History:
             next_ms,
             0,
             0,
-            0,
+            int(tenant_limit > 0),
+            tenant_limit,
         )
 
     async def complete(self) -> None:

@@ -33,7 +33,7 @@ class Owner:
             self.sequence += 1
             job_id, due_ms = new.job.job_id, new.job.scheduled_ms or 0
             fence = fencing_token(int(self.epochs[shard_of(job_id)]), self.sequence)
-            rows[number] = (due_ms, job_id, due_ms, 1, new.job.timer_flags, 0, 0, 0, 4, fence, -1, 0, 0, 0)
+            rows[number] = (due_ms, job_id, due_ms, 1, new.job.timer_flags, 0, 0, 0, 4, fence, -1, 0, 0, 0, 0)
         return rows
 
     async def read(self, *jobs: NewJob) -> list[WorkDefinition | None]:

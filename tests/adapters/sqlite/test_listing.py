@@ -105,7 +105,7 @@ async def finish(store: SqliteStore, new: NewJob, due_ms: int, gen: int) -> None
     epochs = await store.acquire("w")
     fence = fencing_token(int(epochs[shard_of(new.job.job_id)]), 1)
     claims = empty(CLAIM, 1)
-    claims[0] = (due_ms, new.job.job_id, due_ms, gen, new.job.timer_flags, 0, 0, 0, 4, fence, -1, 0, 0, 0)
+    claims[0] = (due_ms, new.job.job_id, due_ms, gen, new.job.timer_flags, 0, 0, 0, 4, fence, -1, 0, 0, 0, 0)
     assert (await store.claim(claims, due_ms, due_ms + 9))["verdict"].tolist() == [ClaimVerdict.WON]
     ends = empty(COMPLETION, 1)
     ends[0] = (due_ms, new.job.job_id, due_ms, gen, 2, fence, RunState.SUCCEEDED, 0, 0, 0, 1, 0, 5, 6, -1)

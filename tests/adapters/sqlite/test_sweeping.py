@@ -30,7 +30,7 @@ async def end_all(
         due_ms, job_id = new.job.scheduled_ms or 0, new.job.job_id
         fence = fencing_token(epochs[shard_of(job_id)], number + 1)
         outcome = OutcomeClass.PERMANENT if state is RunState.FAILED else OutcomeClass.SUCCESS
-        claims[number] = (due_ms, job_id, due_ms, 1, new.job.timer_flags, 0, 0, 0, 4, fence, -1, 0, 0, 0)
+        claims[number] = (due_ms, job_id, due_ms, 1, new.job.timer_flags, 0, 0, 0, 4, fence, -1, 0, 0, 0, 0)
         key = (due_ms, job_id, due_ms, 1, new.job.timer_flags)
         ends[number] = (*key, fence, state, 0, outcome, 0, 1, 0, due_ms, due_ms + 1, -1)
     await store.claim(claims, DUE_MS + 10_000, DUE_MS + 20_000)

@@ -4,14 +4,14 @@ New jobs are told of in the statement that inserts them, so that an act costs no
 """
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Final
 
 from tickwheel.adapters.postgresql.arrays import int4s, int8s, texts, uuids_of
 from tickwheel.adapters.postgresql.batches import Bindings, storable
 from tickwheel.adapters.postgresql.session import Session
 from tickwheel.adapters.postgresql.statements import load_statements
-from tickwheel.domain.id_columns import job_id_texts
-from tickwheel.ports.audit_entries import Call, drafts_of, told_job
+from tickwheel.ports.audit_entries import Call, alone_entries, drafts_of, printed_ids, told_job
 from tickwheel.ports.audit_log_pages import CHUNK, Candidates, Facts, Source, choose, source_of, start_of
 from tickwheel.ports.registry import AuditEntry, AuditLogPage, AuditLogQuery
 from tickwheel.ports.store import NewJob
@@ -29,6 +29,10 @@ _CONDITIONS: Final = {
 FACTS: Final = {
     source: SQL["facts"].replace(b"{where}", condition.encode()) for source, condition in _CONDITIONS.items()
 }
+
+
+_common: Final = lru_cache(maxsize=1_024)(storable)
+"""Few of these texts are different ones."""
 
 
 def append(session: Session, entries: Sequence[AuditEntry], pin_ms: int | None = None) -> None:
@@ -55,31 +59,42 @@ def _all_bindings(entries: Sequence[AuditEntry], pin_ms: int | None) -> Bindings
 def entry_bindings(entries: Sequence[AuditEntry]) -> Bindings:
     """The columns of entries but for their times and what was before."""
     return {
-        "entry_tenant_id": texts([storable(entry.tenant_id) for entry in entries]),
-        "entry_actor": texts([storable(entry.actor) for entry in entries]),
-        "entry_source": texts([storable(entry.source) for entry in entries]),
-        "entry_action": texts([storable(entry.action) for entry in entries]),
+        "entry_tenant_id": texts([_common(entry.tenant_id) for entry in entries]),
+        "entry_actor": texts([_common(entry.actor) for entry in entries]),
+        "entry_source": texts([_common(entry.source) for entry in entries]),
+        "entry_action": texts([_common(entry.action) for entry in entries]),
         "entry_subject": texts([storable(entry.subject) for entry in entries]),
         "entry_after": texts([entry.after for entry in entries]),
     }
 
 
+def each_bindings(jobs: Sequence[NewJob], calls: Sequence[Call], sent: Sequence[int]) -> Bindings | None:
+    """What `created_each` needs to tell of those jobs that turn out to be created; `sent`: places of jobs.
+
+    None if a call is for several jobs.
+    """
+    if len(calls) != len(jobs):
+        return None
+    told = [(act, jobs[place]) for place in sent if (act := calls[place][0]) is not None]
+    entries = alone_entries([(act, new.job) for act, new in told], 0)
+    return {**entry_bindings(entries), "entry_id": uuids_of([new.job.job_id for _, new in told])}
+
+
 def draft_bindings(jobs: Sequence[NewJob], calls: Sequence[Call], sent: Sequence[int]) -> Bindings:
-    """What `created_entries` needs to tell of those jobs that turn out to be created; `sent`: places of jobs."""
+    """The same for `created_entries`."""
     drafts = list(drafts_of(jobs, calls))
     draft_of = {place: number for number, draft in enumerate(drafts, 1) for place in draft.places}
     places = [place for place in sent if place in draft_of]
-    ids = [jobs[place].job.job_id for place in places]
     alone = [jobs[draft.places[0]].job if len(draft.places) == 1 else None for draft in drafts]
     return {
         "draft_tenant_id": texts([draft.tenant_id for draft in drafts]),
-        "draft_actor": texts([storable(draft.act.actor) for draft in drafts]),
-        "draft_source": texts([storable(draft.act.source) for draft in drafts]),
-        "draft_action": texts([storable(draft.act.action) for draft in drafts]),
+        "draft_actor": texts([_common(draft.act.actor) for draft in drafts]),
+        "draft_source": texts([_common(draft.act.source) for draft in drafts]),
+        "draft_action": texts([_common(draft.act.action) for draft in drafts]),
         "draft_told": texts([None if job is None else told_job(job) for job in alone]),
         "drafted": int4s([draft_of[place] for place in places]),
-        "drafted_id": uuids_of(ids),
-        "drafted_printed": texts(job_id_texts(ids)),
+        "drafted_id": uuids_of([jobs[place].job.job_id for place in places]),
+        "drafted_printed": texts(printed_ids([jobs[place].job for place in places])),
     }
 
 

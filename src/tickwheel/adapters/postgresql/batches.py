@@ -55,8 +55,8 @@ _KINDS: Final[dict[str, Callable[[Any], Array]]] = {
 
 def storable(text: str | None) -> str | None:
     """A text that came from elsewhere as PostgreSQL can hold it: its texts have no NUL, and no half characters."""
-    if text is None:
-        return None
+    if text is None or (text.isascii() and "\0" not in text):
+        return text
     return text.replace("\0", "\u2400").encode("utf-8", "replace").decode()
 
 

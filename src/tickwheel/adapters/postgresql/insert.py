@@ -31,10 +31,14 @@ _LOCK_NOT_AVAILABLE: Final = "55P03"
 _ANSWER: Final = b"SELECT job_id FROM j"
 
 
-INSERT_AND_TELL: Final = b", e AS (".join(
-    (SQL["insert_jobs"].removesuffix(_ANSWER), audit_log.SQL["created_entries"] + b")\n" + _ANSWER)
-)
-"""`insert_jobs` with entries of the audit log."""
+def _telling(entries: bytes) -> bytes:
+    """`insert_jobs` with entries of the audit log."""
+    return SQL["insert_jobs"].removesuffix(_ANSWER) + b", e AS (" + entries + b")\n" + _ANSWER
+
+
+INSERT_TELLING: Final = _telling(audit_log.SQL["created_entries"])
+INSERT_TELLING_EACH: Final = _telling(audit_log.SQL["created_each"])
+_NOTHING_TOLD: Final[Bindings] = {}
 
 
 def insert_jobs(
@@ -58,27 +62,37 @@ def insert_jobs(
     first_of = _first_of_keys(jobs)
     fresh = [number for number, new in enumerate(jobs) if first_of.get(_key(new), number) == number]
     fresh = list({jobs[number].job.job_id: number for number in reversed(fresh)}.values())[::-1]
-    told = audit_log.draft_bindings(jobs, calls, fresh) if calls else None
-    written = write_jobs(session, [jobs[number] for number in fresh], pin_ms, told)
+    written = write_jobs(session, [jobs[number] for number in fresh], pin_ms, *_told(jobs, calls, fresh))
     lost = [_key(new) for new in jobs if _key(new) is not None and new.job.job_id not in written]
     holders = _stored_holders(session, [key for key in dict.fromkeys(lost) if key is not None])
     sent = set(fresh)
     return [_answer(new, written, holders, number in sent) for number, new in enumerate(jobs)]
 
 
+def _told(jobs: Sequence[NewJob], calls: Sequence[Call], sent: Sequence[int]) -> tuple[bytes, Bindings]:
+    """The statement that inserts jobs and tells of them, and what it needs to tell."""
+    if not calls:
+        return SQL["insert_jobs"], {}
+    each = audit_log.each_bindings(jobs, calls, sent)
+    if each is not None:
+        return INSERT_TELLING_EACH, each
+    return INSERT_TELLING, audit_log.draft_bindings(jobs, calls, sent)
+
+
 def write_jobs(
-    session: Session, jobs: Sequence[NewJob], pin_ms: int | None = None, told: Bindings | None = None
+    session: Session,
+    jobs: Sequence[NewJob],
+    pin_ms: int | None = None,
+    statement: bytes = SQL["insert_jobs"],
+    told: Bindings = _NOTHING_TOLD,
 ) -> set[bytes]:
     """Write definitions, keys, first timers, names and tags, in one transaction; gives the ids written.
 
-    `told` (see `draft_bindings`) is what the audit log says of them, in the same statement.
+    `statement` and `told` are those of `_told`: what the audit log says of them.
     """
     if not jobs:
         return set()
-    bindings = new_job_bindings(jobs, pin_ms)
-    statement = SQL["insert_jobs"]
-    if told is not None:
-        statement, bindings = INSERT_AND_TELL, bindings | told
+    bindings = new_job_bindings(jobs, pin_ms) | told
     try:
         rows = with_leaves(
             session,

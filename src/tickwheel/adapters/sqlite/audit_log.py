@@ -32,7 +32,16 @@ def append(session: Session, entries: Sequence[AuditEntry]) -> None:
     if len(entries) == 1:
         session.run(SQL["insert_entry"], _values(entries[0]))
     elif entries:
-        session.run(SQL["insert_entries"], (pack_rows([_values(entry) for entry in entries]),))
+        rows: list[tuple[Any, ...]] = []
+        texts: list[bytes] = []
+        start = 1
+        for entry in entries:
+            *values, after = _values(entry)
+            text = b"" if after is None else after.encode()
+            rows.append((*values, None, None) if after is None else (*values, start, len(text)))
+            texts.append(text)
+            start += len(text)
+        session.run(SQL["insert_entries"], {"rows": pack_rows(rows), "after": b"".join(texts)})
 
 
 def _values(entry: AuditEntry) -> tuple[Any, ...]:

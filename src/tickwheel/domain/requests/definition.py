@@ -50,9 +50,16 @@ def definition_of(job: Job) -> dict[str, Any]:
     }
     if job.recurring:
         members |= _recurrence(spec)
-    elif job.schedule_type is not ScheduleType.INSTANT and job.scheduled_ms is not None:
-        members["execute_at"] = format_instant(job.scheduled_ms)
+    else:
+        members["execute_at"] = execute_at(job)
     return {name: value for name, value in members.items() if value is not None}
+
+
+def execute_at(job: Job) -> str | None:
+    """When a one-off is to run, as it was asked for; None where nobody named an instant."""
+    if job.recurring or job.schedule_type is ScheduleType.INSTANT or job.scheduled_ms is None:
+        return None
+    return format_instant(job.scheduled_ms)
 
 
 def seconds(length_ms: int) -> int | float:

@@ -45,6 +45,16 @@ SELECT clock.now_ms, d.tenant_id, d.actor, d.source, d.action,
          GROUP BY p.draft) AS c ON c.draft = d.n
  CROSS JOIN clock ORDER BY d.n
 
+-- name: created_each
+-- Part of `insert_jobs` where each call is for one job: an entry for each that was created.
+INSERT INTO tickwheel.audit_log (at_ms, tenant_id, actor, source, action, subject, after)
+SELECT clock.now_ms, d.tenant_id, d.actor, d.source, d.action, d.subject, d.after
+  FROM unnest(%(entry_tenant_id)s::text[], %(entry_actor)s::text[], %(entry_source)s::text[], %(entry_action)s::text[],
+              %(entry_subject)s::text[], %(entry_after)s::text[], %(entry_id)s::uuid[])
+       AS d (tenant_id, actor, source, action, subject, after, job_id)
+  JOIN j ON j.job_id = d.job_id
+ CROSS JOIN clock
+
 -- name: clock_and_entries
 -- What is created by a COPY is told in the statement that reads the clock for it, after the transaction drew its xid.
 WITH clock AS MATERIALIZED (

@@ -21,7 +21,7 @@ INSERT INTO record_changes VALUES (0);
 
 -- The audit log. Every index ends with (at_ms, number), the order in which it is read.
 CREATE TABLE audit_log (
-  number    INTEGER PRIMARY KEY AUTOINCREMENT,
+  number    INTEGER PRIMARY KEY,  -- one above the highest there is; the newest entry is never deleted
   at_ms     INTEGER NOT NULL,
   tenant_id TEXT NOT NULL,
   actor     TEXT NOT NULL,

@@ -2,9 +2,12 @@
 INSERT INTO audit_log (at_ms, tenant_id, actor, source, action, subject, before, after) VALUES (?, ?, ?, ?, ?, ?, ?, ?)
 
 -- name: insert_entries
+-- The last of each row says where in :after its text begins, and how long it is: a text within a JSON text would have
+-- to be written and read twice.
 INSERT INTO audit_log (at_ms, tenant_id, actor, source, action, subject, before, after)
-SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4, value ->> 5, value ->> 6, value ->> 7
-  FROM jsonb_each(?) ORDER BY key
+SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4, value ->> 5, value ->> 6,
+       CAST(substr(:after, value ->> 7, value ->> 8) AS TEXT)
+  FROM jsonb_each(:rows)
 
 -- name: facts
 -- The next chunk of a source ({index}, whose condition is {where}), newest first.
@@ -22,3 +25,4 @@ SELECT json_group_array(json_array(number, at_ms, tenant_id, actor, source, acti
 -- name: trim
 DELETE FROM audit_log
  WHERE number IN (SELECT number FROM audit_log INDEXED BY audit_log_all WHERE at_ms < ? ORDER BY at_ms LIMIT ?)
+   AND number < (SELECT max(number) FROM audit_log)
