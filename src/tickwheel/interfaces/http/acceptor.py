@@ -7,73 +7,89 @@ served with the certificate of that moment. A client that never ends its handsha
 """
 
 import asyncio
-import errno
 import socket
-from collections.abc import Callable, Coroutine
-from typing import Any, Final
+from collections.abc import Callable
+from functools import partial
+from typing import Final
 
 import structlog
 
 from tickwheel.interfaces.http.connection import BoundedProtocol
-from tickwheel.interfaces.http.tls import GOODBYE_LIMIT_S, HANDSHAKE_LIMIT_S, Certificates
+from tickwheel.interfaces.http.tls import Certificates
 
+HANDSHAKE_LIMIT_S: Final = 10
+GOODBYE_LIMIT_S: Final = 5
+"""How long a client may take to say goodbye before its connection is cut."""
+AT_ONCE_COUNT: Final = 64
+"""How many are taken before others on the event loop have their turn."""
 PAUSE_S: Final = 1.0
-_OUT_OF_FILES: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 
 _log: Final = structlog.get_logger()
 
 
 class Acceptor:
-    """Accepts on one socket until it is closed."""
+    """Accepts on one socket, from its making until `close`. On the event loop only."""
 
     def __init__(
         self, listener: socket.socket, certificates: Certificates, connection: Callable[[], BoundedProtocol]
     ) -> None:
         self._listener, self._certificates, self._connection = listener, certificates, connection
         self._loop = asyncio.get_running_loop()
-        self._under_way: set[asyncio.Task[None]] = set()
-        self._accepting = self._start(self._accept())
+        self._shaking: set[asyncio.Task[None]] = set()
+        self._closed = False
+        self._listen()
 
     async def close(self) -> None:
         """Accept no more, and give up the handshakes that go on; open connections stay."""
-        going_on = list(self._under_way)
+        self._closed = True
+        self._loop.remove_reader(self._listener)
+        going_on = list(self._shaking)
         for one in going_on:
             one.cancel()
         await asyncio.gather(*going_on, return_exceptions=True)
 
-    def _start(self, work: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
-        one = self._loop.create_task(work)
-        self._under_way.add(one)
-        one.add_done_callback(self._under_way.discard)
-        return one
+    def _listen(self) -> None:
+        if not self._closed:
+            self._loop.add_reader(self._listener, self._accept_waiting)
 
-    async def _accept(self) -> None:
-        while True:
+    def _accept_waiting(self) -> None:
+        for _ in range(AT_ONCE_COUNT):
             try:
-                accepted, address = await self._loop.sock_accept(self._listener)
-            except OSError as error:
-                if error.errno not in _OUT_OF_FILES:
-                    continue  # this client has gone already
-                _log.warning("http.no_files", reason=error.strerror)
-                await asyncio.wait((self._loop.create_future(),), timeout=PAUSE_S)
-                continue
+                accepted, address = self._listener.accept()
+            except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+                return
+            except OSError as error:  # mostly: no file descriptor is left
+                _log.warning("http.cannot_accept", reason=error.strerror)
+                self._loop.remove_reader(self._listener)
+                self._loop.call_later(PAUSE_S, self._listen)
+                return
+            accepted.setblocking(False)
             connection = self._connection()
-            shaking = self._start(self._shake_hands(accepted, connection))
+            shaking = self._loop.create_task(self._shake_hands(accepted, connection))
+            self._shaking.add(shaking)
+            shaking.add_done_callback(partial(self._on_shaken, accepted, connection))
             connection.hang_up = shaking.cancel
             connection.enter(str(address[0]))
 
     async def _shake_hands(self, accepted: socket.socket, connection: BoundedProtocol) -> None:
-        try:
-            await self._loop.connect_accepted_socket(
-                lambda: connection,
-                accepted,
-                ssl=self._certificates.context,
-                ssl_handshake_timeout=HANDSHAKE_LIMIT_S,
-                ssl_shutdown_timeout=GOODBYE_LIMIT_S,
-            )
-        except OSError:
-            pass  # not TLS, not our certificate's friend, or gone: of no interest beyond that connection
-        finally:
-            if not connection.connected:
-                connection.given_up()
-                accepted.close()
+        await self._loop.connect_accepted_socket(
+            lambda: connection,
+            accepted,
+            ssl=self._certificates.context,
+            ssl_handshake_timeout=HANDSHAKE_LIMIT_S,
+            ssl_shutdown_timeout=GOODBYE_LIMIT_S,
+        )
+
+    def _on_shaken(
+        self, accepted: socket.socket, connection: BoundedProtocol, shaking: "asyncio.Task[None]"
+    ) -> None:
+        self._shaking.discard(shaking)
+        if not connection.connected:
+            connection.given_up()
+            accepted.close()
+        if shaking.cancelled():
+            return
+        error = shaking.exception()
+        # Not TLS, no certificate that we trust, gone or too slow: of no interest beyond that connection.
+        if error is not None and not isinstance(error, OSError):
+            _log.error("http.handshake_failed", exc_info=error)

@@ -23,10 +23,6 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat,
 
 from tickwheel.domain.errors import ConfigError, FieldProblem
 
-HANDSHAKE_LIMIT_S: Final = 10
-GOODBYE_LIMIT_S: Final = 5
-"""How long a client may take to say goodbye before its connection is cut."""
-
 _log: Final = structlog.get_logger()
 
 
