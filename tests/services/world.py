@@ -16,11 +16,12 @@ from tickwheel.ports.buffer import Buffer
 from tickwheel.ports.events import Event
 from tickwheel.ports.executor import Progress, Report, Work
 from tickwheel.ports.queue import Queue
-from tickwheel.ports.store import FirstTimer, NewJob, Run, Store
+from tickwheel.ports.store import FirstTimer, NewJob, Run
 from tickwheel.services.ownership.holdings import Holdings
 from tickwheel.services.scheduler import Scheduler, SchedulerSettings
 from tickwheel.testing.seeded_randomness import SeededRandomness
 from tickwheel.testing.virtual_clock import VirtualClock
+from tickwheel.wiring.stores import AuditedStore
 
 E = TypeVar("E")
 FAILED = Outcome(outcome_class=OutcomeClass.RETRYABLE, error="no luck")
@@ -99,14 +100,14 @@ class World:
         self,
         *,
         settings: SchedulerSettings | None = None,
-        store: Store | None = None,
+        store: AuditedStore | None = None,
         clock: VirtualClock | None = None,
         buffer: Buffer | None = None,
         queue: Queue | None = None,
     ) -> None:
         self.clock = clock or VirtualClock()
         self.memory = MemoryStore(self.clock)
-        self.store: Store = store or self.memory
+        self.store: AuditedStore = store or self.memory
         self.buffer, self.queue = buffer, queue
         self.settings = settings or SchedulerSettings(webhook_slots=16, handler_slots=16)
         self.behave: Callable[[Work], Outcome | None] = lambda work: OK

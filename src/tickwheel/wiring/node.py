@@ -144,11 +144,13 @@ class Node:
         """Attempts that run here."""
         return 0 if self.scheduler is None else sum(len(pool.inflight) for pool in self.scheduler.pools)
 
-    def waits_for(self, target: Target) -> str | None:
-        """Why due runs of this target are held back here, in one word."""
+    def waits_for(self, target: Target, tenant_id: str) -> str | None:
+        """Why due runs of this target are held back here for that tenant, in one word."""
         if self.scheduler is None:
             return None
-        return self.scheduler.gate.waits_for(target) or self.scheduler.elsewhere.waits_for(target)
+        gate, elsewhere = self.scheduler.gate, self.scheduler.elsewhere
+        held = None if elsewhere.has_own(target, tenant_id) else gate.waits_for(target)
+        return held or elsewhere.waits_for(target, tenant_id)
 
     def unfit_reason(self) -> str:
         """Why this node should get no requests, or nothing."""

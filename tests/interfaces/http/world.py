@@ -12,7 +12,7 @@ from tickwheel.services.runs import Runs
 from tickwheel.services.scheduler import Scheduler
 from tickwheel.testing.seeded_randomness import SeededRandomness
 
-from ...services.world import World  # noqa: TID252 - tests are not installed, so they have no absolute name
+from ...services.world import World
 from .asgi_client import AsgiClient, Reply
 
 ENDPOINT = "https://example.com/hook"
@@ -38,7 +38,7 @@ class HttpWorld(World):
             clock=self.clock,
             metrics=lambda: b"# HELP up x\nup 1\n",
             authentication=Authentication(self.clock, tokens=tokens, keys=self.keys),
-            waits_for=self.scheduler.gate.waits_for,
+            waits_for=lambda target, tenant_id: self.scheduler.gate.waits_for(target),
             api_keys=self.keys,
             registry=self.store,
         )

@@ -24,7 +24,7 @@ class Deps:
     """`metrics` gives the Prometheus text; `authentication` says whose a request is, `admit` may refuse it then.
 
     `unfit` says why this node should get no requests, or nothing. With `serves_api` false there is only what load
-    balancers and monitoring ask for. `waits_for` says why due runs of a target are held back here. `workers`
+    balancers and monitoring ask for. `waits_for` says why due runs of a tenant are held back here. `workers`
     serves those that poll, `demand` says how many workers are needed; None: not on this node.
     """
 
@@ -38,7 +38,7 @@ class Deps:
     admit: Callable[[Call], None] | None = None
     unfit: Callable[[], str] = lambda: ""
     serves_api: bool = True
-    waits_for: Callable[[Target], str | None] = lambda target: None
+    waits_for: Callable[[Target, str], str | None] = lambda target, tenant_id: None
     workers: WorkerDesk | None = None
     demand: Demand | None = None
     api_keys: ApiKeys | None = None

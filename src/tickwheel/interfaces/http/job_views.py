@@ -81,7 +81,7 @@ class JobBody(msgspec.Struct):
 
 
 def job_body(
-    view: JobView, now_ms: int, waits_for: Callable[[Target], str | None] = lambda target: None
+    view: JobView, now_ms: int, waits_for: Callable[[Target, str], str | None] = lambda target, tenant_id: None
 ) -> JobBody:
     """The whole answer for one job, as it stands at `now_ms`."""
     job = view.job
@@ -118,7 +118,7 @@ def job_body(
         next_run_time_epoch_ms=next_ms,
         next_run_time_iso=iso(next_ms),
         overdue_seconds=None if late_ms is None else late_ms // 1000,
-        waits_for=waits_for(job.spec.target) if next_ms is not None and next_ms <= now_ms else None,
+        waits_for=waits_for(job.spec.target, job.tenant_id) if next_ms is not None and next_ms <= now_ms else None,
         last_run=run_brief(view.last_run),
         version=job.version,
         created_at=iso_text(job.created_ms),

@@ -13,7 +13,7 @@ from functools import partial
 import numpy as np
 
 from tickwheel.domain.columns import Bools, Ints, Rows
-from tickwheel.domain.job import DEFAULT_TENANT, Lane, Spec, Target
+from tickwheel.domain.job import Lane, Spec, Target
 from tickwheel.domain.rate import Gcra
 from tickwheel.domain.scaling import LaneLoad
 from tickwheel.ports.clock import Clock
@@ -121,7 +121,7 @@ class Elsewhere:
         """Whether workers of the tenant's own run it."""
         return bool(self.routes) and self.routes.has_own(route_of(target), tenant_id)
 
-    def waits_for(self, target: Target, tenant_id: str = DEFAULT_TENANT) -> str | None:
+    def waits_for(self, target: Target, tenant_id: str) -> str | None:
         """Why due runs of this target wait for workers elsewhere, in one word; None when they don't."""
         route = self.routes.pick(route_of(target), tenant_id)
         if route in self._local or (not self.routes.slots(route) and shared_route(route) in self._local):
