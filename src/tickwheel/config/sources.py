@@ -7,12 +7,13 @@ from pathlib import Path
 from typing import Any, Final
 
 from tickwheel.config.rules import check_together
-from tickwheel.config.settings import FIELDS, TYPES, Settings, setting_default
+from tickwheel.config.settings import FIELDS, SECRET, TYPES, WITH_PASSWORDS, Settings, setting_default
 from tickwheel.domain.errors import ConfigError, FieldProblem
 
 ENV_PREFIX: Final = "TICKWHEEL_"
 OTHER_VARIABLES: Final = frozenset({"config", "url", "server", "concurrency"})
 """Read elsewhere: the path of the file, the server that the command line talks to, and what only workers have."""
+_TOLD_CHARS: Final = 80
 _WORDS: Final = {
     "1": True,
     "true": True,
@@ -59,7 +60,10 @@ def _read_file(path: Path | None, problems: list[FieldProblem]) -> dict[str, Any
     except OSError as error:
         problems.append(FieldProblem(field="config", message=f"{path}: {error.strerror or error}"))
         return {}
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+    except RecursionError:
+        problems.append(FieldProblem(field=str(path), message="can't be read as a TOML file: it nests too deeply"))
+        return {}
+    except ValueError as error:  # no TOML, no UTF-8, a number of thousands of digits
         problems.append(FieldProblem(field=str(path), message=f"can't be read as a TOML file: {error}"))
         return {}
     known = {}
@@ -90,7 +94,7 @@ def _parts(text: str) -> tuple[str, ...]:
 def _check(name: str, value: Any, shown: str, problems: list[FieldProblem]) -> Any:
     wanted = TYPES[name]
     if wanted is bool:
-        return _check_bool(value, shown, problems)
+        return _check_bool(name, value, shown, problems)
     if wanted is int:
         return _check_int(name, value, shown, problems)
     if wanted == tuple[str, ...]:
@@ -104,17 +108,17 @@ def _check(name: str, value: Any, shown: str, problems: list[FieldProblem]) -> A
         problems.append(FieldProblem(field=shown, message="must be a text or a list of texts"))
         return setting_default(name)
     if not isinstance(value, str):
-        problems.append(FieldProblem(field=shown, message=f"must be a text, not {value!r}"))
+        problems.append(FieldProblem(field=shown, message=f"must be a text, not {_told(name, value)}"))
         return setting_default(name)
     return value
 
 
-def _check_bool(value: Any, shown: str, problems: list[FieldProblem]) -> bool:
+def _check_bool(name: str, value: Any, shown: str, problems: list[FieldProblem]) -> bool:
     if isinstance(value, bool):
         return value
     if isinstance(value, str) and value.strip().lower() in _WORDS:
         return _WORDS[value.strip().lower()]
-    problems.append(FieldProblem(field=shown, message=f"must be true or false, not {value!r}"))
+    problems.append(FieldProblem(field=shown, message=f"must be true or false, not {_told(name, value)}"))
     return False
 
 
@@ -127,7 +131,20 @@ def _check_int(name: str, value: Any, shown: str, problems: list[FieldProblem]) 
         number = int(value)
     if number is None or not low <= number <= high:
         problems.append(
-            FieldProblem(field=shown, message=f"must be a whole number from {low} to {high}, not {value!r}")
+            FieldProblem(
+                field=shown, message=f"must be a whole number from {low} to {high}, not {_told(name, value)}"
+            )
         )
         return int(low)
     return number
+
+
+def _told(name: str, value: Any) -> str:
+    """A wrong value, for its message: cut short, and not at all where it may be a secret."""
+    if name in SECRET or name in WITH_PASSWORDS:
+        return f"a {type(value).__name__}"
+    try:
+        text = repr(value)
+    except (ValueError, RecursionError):  # a number of thousands of digits
+        return f"such a long {type(value).__name__}"
+    return text if len(text) <= _TOLD_CHARS else f"{text[:_TOLD_CHARS]}..."

@@ -3,9 +3,12 @@
 HTTP statuses are not here: `interfaces/http` maps codes to statuses, the CLI maps them to exit codes.
 """
 
-from typing import ClassVar
+from typing import ClassVar, Final
 
 import msgspec
+
+MOST_PROBLEMS: Final = 100
+"""So many problems of one request are told; one that has more has the first of them to mend anyway."""
 
 
 class FieldProblem(msgspec.Struct, frozen=True):

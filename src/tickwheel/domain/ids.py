@@ -69,7 +69,9 @@ def parse_job_id(text: str) -> bytes:
 def parse_run_id(text: str) -> tuple[bytes, int]:
     """(raw job id, scheduled_ms) of a printed run id; raises `IdError`."""
     raw = _decode(text, RUN_PREFIX, RUN_CHARS, 24)
-    return raw[:16], int.from_bytes(raw[16:], "big", signed=True)
+    if raw[16] >> 7:  # no instant of ours is so large, and stores count with a sign
+        raise IdError("the id is out of range")
+    return raw[:16], int.from_bytes(raw[16:], "big")
 
 
 def _twelve(limb: int) -> str:

@@ -4,6 +4,7 @@ A cursor belongs to one list: of one kind, one tenant and one set of filters. It
 that another tenant was given, or that was made for other filters, is refused.
 """
 
+import re
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from hashlib import blake2b
 from typing import Any, Final
@@ -12,7 +13,7 @@ import msgspec
 
 from tickwheel.domain.errors import BadCursor
 
-_ID_DIGITS: Final = 32
+_ID: Final = re.compile(r"[0-9a-f]{32}")
 _DIGEST_BYTES: Final = 6
 
 
@@ -41,7 +42,7 @@ def read_cursor(kind: str, text: str, types: tuple[type, ...]) -> list[Any]:
 
 
 def _read(part: int | str, wanted: type) -> int | bytes:
-    if wanted is bytes and isinstance(part, str) and len(part) == _ID_DIGITS:
+    if wanted is bytes and isinstance(part, str) and _ID.fullmatch(part):
         return bytes.fromhex(part)
     if wanted is int and isinstance(part, int) and -(1 << 63) <= part < 1 << 63:
         return part

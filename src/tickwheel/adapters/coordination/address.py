@@ -9,6 +9,7 @@ from typing import Final
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from tickwheel.domain.errors import ConfigError, FieldProblem
+from tickwheel.domain.redaction import has_odd_user_part
 
 SETTING: Final = "coordinator"
 _OPTIONS: Final = frozenset({"ca", "cert", "key"})
@@ -44,8 +45,13 @@ def read_address(url: str, *, scheme: str, port: int, cluster: str) -> Address:
 
     Keys lie below `<path of the URL, or tickwheel>/<cluster>/`, so that clusters share a server without meeting.
     """
+    if has_odd_user_part(url):
+        raise _wrong(f"in a user or password / is written %2F, ? %3F and # %23; {_form(scheme, port)}")
     try:
         parts = urlsplit(url)
+    except ValueError:  # its text holds all of the user's part
+        raise _wrong(_form(scheme, port)) from None
+    try:
         servers = tuple(_server(text, port) for text in parts.netloc.rpartition("@")[2].split(","))
         options = _options(parts.query)
     except ValueError as error:

@@ -13,6 +13,8 @@ from tickwheel.domain.outcome import Outcome, ProgressNote
 from tickwheel.ports.executor import Work
 
 LENGTH: Final = struct.Struct(">I")
+ANSWER_LIMIT_BYTES: Final = 1 << 20
+"""More than any answer has; a handler that scribbles on its process's line must not fill the parent's memory."""
 
 
 class Call(msgspec.Struct, frozen=True):

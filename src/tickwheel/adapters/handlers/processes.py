@@ -17,7 +17,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Final, Generic, TypeVar
 
-from tickwheel.adapters.handlers.frames import LENGTH, Call, Ended, decode_answer, frame
+from tickwheel.adapters.handlers.frames import ANSWER_LIMIT_BYTES, LENGTH, Call, Ended, decode_answer, frame
 from tickwheel.adapters.handlers.memory_limit import oom_kills
 from tickwheel.adapters.handlers.outcomes import failure
 from tickwheel.domain.outcome import Outcome, OutcomeClass, ProgressNote
@@ -51,6 +51,8 @@ class _Child:
             await self._writer.drain()
             while True:
                 [size] = LENGTH.unpack(await self._reader.readexactly(LENGTH.size))
+                if size > ANSWER_LIMIT_BYTES:
+                    raise ValueError(f"an answer of {size} bytes")
                 answer = decode_answer(await self._reader.readexactly(size))
                 if isinstance(answer, Ended):
                     return answer

@@ -6,10 +6,13 @@ for the death of a process on another one.
 """
 
 import os
+import re
 import socket
 from ipaddress import ip_address
 from pathlib import Path
-from typing import NamedTuple
+from typing import Final, NamedTuple
+
+_PORT: Final = re.compile(r"[0-9]{1,5}")
 
 
 class Address(NamedTuple):
@@ -40,7 +43,7 @@ def parse_address(text: str, network: str) -> Address | None:
     place, _, belongs_to = text.partition("#")
     host, _, port = place.rpartition(":")
     host = host.removeprefix("[").removesuffix("]")
-    if not host or not port.isascii() or not port.isdecimal() or not 0 < int(port) < 65_536:
+    if not host or _PORT.fullmatch(port) is None or not 0 < int(port) < 65_536:
         return None
     if is_loopback(host) and belongs_to != network:
         return None

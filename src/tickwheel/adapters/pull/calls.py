@@ -5,6 +5,7 @@ next one of the list; the one that answered last is asked first. Whatever goes t
 than once: all of the protocol repeats well.
 """
 
+import re
 from collections.abc import Sequence
 from importlib.metadata import version
 from typing import Any, Final, Protocol, TypeVar
@@ -18,6 +19,7 @@ from tickwheel.adapters.curl.curl_loop import EasyHandle
 from tickwheel.adapters.curl.exchanges import Exchanges
 from tickwheel.config import LOOPBACK_HOSTS
 from tickwheel.domain.errors import ConfigError, FieldProblem, TickwheelError
+from tickwheel.domain.redaction import redacted
 
 T = TypeVar("T")
 ANSWER_MS: Final = 10_000
@@ -27,6 +29,7 @@ CONNECTION_COUNT: Final = 8
 ANSWER_LIMIT_BYTES: Final = 64 << 20
 _ELSEWHERE: Final = frozenset({429, 500, 502, 503, 504})
 _SHOWN_BYTES: Final = 200
+_PLAIN: Final = re.compile(r"[!-~]+")
 
 
 class _Problem(msgspec.Struct):
@@ -136,13 +139,17 @@ class HttpCalls:
 
 
 def _checked(url: str) -> str:
-    parts = urlsplit(url)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise ConfigError([FieldProblem("server", f"{url!r} is not an address such as http://127.0.0.1:8080")])
-    if parts.query or parts.fragment or parts.username:
-        raise ConfigError(
-            [FieldProblem("server", f"{url!r} may hold a path, but no query, fragment or user name")]
-        )
+    shown = repr(redacted(url))
+    try:
+        parts = urlsplit(url)
+        is_server = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:  # its text may hold a password
+        is_server = False
+    if not is_server or not _PLAIN.fullmatch(url):
+        raise ConfigError([FieldProblem("server", f"{shown} is not an address such as http://127.0.0.1:8080")])
+    if "@" in parts.netloc or "?" in url or "#" in url:
+        message = f"{shown} may hold a path, but no query, fragment or user name"
+        raise ConfigError([FieldProblem("server", message)])
     return url.rstrip("/")
 
 

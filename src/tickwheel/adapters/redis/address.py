@@ -10,6 +10,7 @@ from typing import Any, Final, NamedTuple
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from tickwheel.domain.errors import ConfigError, FieldProblem
+from tickwheel.domain.redaction import has_odd_user_part
 
 PORT: Final = 6379
 SCHEMES: Final = ("redis", "rediss", "redis+cluster", "rediss+cluster")
@@ -78,7 +79,12 @@ def read_address(url: str, *, setting: str) -> RedisAddress:
 
 
 def _read(url: str) -> RedisAddress:
-    parts = urlsplit(url)
+    if has_odd_user_part(url):
+        raise ValueError("in a user or password / is written %2F, ? %3F and # %23")
+    try:
+        parts = urlsplit(url)
+    except ValueError:  # its text holds all of the user's part
+        raise ValueError("that is no address of a Redis") from None
     if parts.scheme not in SCHEMES or not url.partition(":")[2].startswith("//"):
         raise ValueError("that is no address of a Redis")
     user_part, _, hosts = parts.netloc.rpartition("@")

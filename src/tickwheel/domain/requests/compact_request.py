@@ -8,12 +8,13 @@ what is wrong is told under the names of the compact form.
 """
 
 from collections.abc import Iterator, Set
+from itertools import islice
 from typing import Annotated, Final, Literal
 
 import msgspec
 from msgspec import Meta
 
-from tickwheel.domain.errors import FieldProblem, InvalidRequest
+from tickwheel.domain.errors import MOST_PROBLEMS, FieldProblem, InvalidRequest
 from tickwheel.domain.job import DEFAULT_TENANT, ScheduleType
 from tickwheel.domain.limits import RETRIES_MAX
 from tickwheel.domain.requests.body import NO_PAYLOAD, JobBody, RetryBody, TargetBody
@@ -99,7 +100,7 @@ def _find_problems(raw: bytes) -> list[FieldProblem]:
         return [FieldProblem("", f"the body {fault}", MALFORMED)]
     if not isinstance(tree, Members):
         return [FieldProblem("", "the body must be a JSON object", MALFORMED)]
-    problems = [*repeated_keys("", tree), *_compact_problems(tree)]
+    problems = [*repeated_keys("", tree), *islice(_compact_problems(tree), MOST_PROBLEMS)]
     seen = {problem.field for problem in problems}
     for problem in (*problems_in(_translated(tree, seen)), *size_problems(raw)):
         told = _told(problem)

@@ -2,7 +2,10 @@
 
 import re
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from typing import Final
+
+from tickwheel.domain.limits import EPOCH_MS_MAX
 
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _FORM: Final = re.compile(
@@ -18,7 +21,7 @@ class InstantError(ValueError):
 def parse_instant(text: str) -> int:
     """UTC epoch milliseconds of an RFC 3339 text; a part below a millisecond is rounded up (never early).
 
-    Raises `InstantError`: no offset, a leap second, before 1970, an impossible date, any other form.
+    Raises `InstantError`: no offset, a leap second, before 1970, after 9999, an impossible date, any other form.
     """
     found = _FORM.fullmatch(text)
     if found is None:
@@ -38,10 +41,17 @@ def parse_instant(text: str) -> int:
         epoch_ms -= -int(fraction.ljust(9, "0")) // 1_000_000
     if epoch_ms < 0:
         raise InstantError("lies before 1970-01-01T00:00:00Z")
+    if epoch_ms > EPOCH_MS_MAX:  # it was rounded up
+        raise InstantError("lies after 9999-12-31T23:59:59.999Z")
     return epoch_ms
 
 
 def format_instant(epoch_ms: int) -> str:
     """Such as `2026-10-01T02:00:00.000Z`."""
-    moment = EPOCH + timedelta(milliseconds=epoch_ms)
-    return f"{moment:%Y-%m-%dT%H:%M:%S}.{epoch_ms % 1000:03d}Z"
+    return f"{_second(epoch_ms // 1000)}.{epoch_ms % 1000:03d}Z"
+
+
+@lru_cache(maxsize=4_096)
+def _second(epoch_s: int) -> str:
+    """Many instants of an answer, and of new jobs, lie in few seconds."""
+    return f"{EPOCH + timedelta(seconds=epoch_s):%Y-%m-%dT%H:%M:%S}"

@@ -4,11 +4,13 @@ Objects (`target`, `retry_policy`, `catch_up`, headers) are merged member by mem
 null sets a field back to its default. The outcome is checked as a whole, by the same rules as a new request.
 """
 
+from collections.abc import Iterator
+from itertools import islice
 from typing import Any, Final
 
 import msgspec
 
-from tickwheel.domain.errors import FieldProblem, InvalidRequest
+from tickwheel.domain.errors import MOST_PROBLEMS, FieldProblem, InvalidRequest
 from tickwheel.domain.job import Job
 from tickwheel.domain.requests.definition import REDACTED, definition_of
 from tickwheel.domain.requests.fields import FIXED_FIELDS, TIME_FIELDS, Kind, children
@@ -42,18 +44,20 @@ def parse_patch(raw: bytes) -> JobPatch:
         raise InvalidRequest([FieldProblem("", f"the body {fault}", MALFORMED)]) from fault
     if not isinstance(tree, Members):
         raise InvalidRequest([FieldProblem("", "the body must be a JSON object", MALFORMED)])
-    problems = [*repeated_keys("", tree), *size_problems(raw)]
-    for name, value in tree.items():
-        if name in FIXED_FIELDS:
-            problems.append(FieldProblem(name, "can't be changed; make another job instead", "conflict"))
-        elif name not in _TOP:
-            problems.append(unknown_field("", name, _TOP))
-        else:
-            given = value if name == "payload" else _without_nulls(value)
-            problems.extend(field_problems(_TOP[name], given))
+    problems = [*repeated_keys("", tree), *size_problems(raw), *islice(_patch_problems(tree), MOST_PROBLEMS)]
     if problems:
         raise InvalidRequest(problems)
     return JobPatch(dict(tree), payload_text(raw))
+
+
+def _patch_problems(tree: Members) -> Iterator[FieldProblem]:
+    for name, value in tree.items():
+        if name in FIXED_FIELDS:
+            yield FieldProblem(name, "can't be changed; make another job instead", "conflict")
+        elif name not in _TOP:
+            yield unknown_field("", name, _TOP)
+        else:
+            yield from field_problems(_TOP[name], value if name == "payload" else _without_nulls(value))
 
 
 def patched(job: Job, patch: JobPatch) -> JobRequest:

@@ -5,12 +5,13 @@ the checks have one source. Value checks that the fast half makes too are the sa
 """
 
 from collections.abc import Iterator, Mapping
+from itertools import islice
 from typing import Final
 
 from msgspec.structs import replace
 
 from tickwheel.domain import limits
-from tickwheel.domain.errors import FieldProblem, InvalidRequest
+from tickwheel.domain.errors import MOST_PROBLEMS, FieldProblem, InvalidRequest
 from tickwheel.domain.requests.fields import Field, Kind, children
 from tickwheel.domain.requests.payload_scan import payload_problems, payload_text, step
 from tickwheel.domain.requests.request_relations import relation_problems
@@ -41,8 +42,8 @@ def find_problems(raw: bytes) -> list[FieldProblem]:
 
 
 def problems_in(tree: Members) -> list[FieldProblem]:
-    """All that is wrong with a decoded request; the size of the payload can't be seen here."""
-    problems = list(_object_problems("", tree))
+    """All that is wrong with a decoded request, up to a bound; the size of the payload can't be seen here."""
+    problems = list(islice(_object_problems("", tree), MOST_PROBLEMS))
     faulty = {problem.field for problem in problems}
     problems.extend(relation_problems(tree, faulty))
     return problems
@@ -66,7 +67,7 @@ def field_problems(field: Field, value: Json) -> Iterator[FieldProblem]:
 
 def repeated_keys(parent: str, members: Members) -> Iterator[FieldProblem]:
     """One problem for each key that the object at `parent` has more than once."""
-    for key in members.repeated:
+    for key in members.repeated[:MOST_PROBLEMS]:
         yield FieldProblem(step(parent, key), "is given twice; name each field once", "repeated")
 
 

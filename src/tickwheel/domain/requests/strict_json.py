@@ -9,6 +9,7 @@ not UTF-8 as U+DC00 + b too (`surrogateescape`; those are 0x80 and above).
 """
 
 import json
+from collections import Counter
 from typing import Any, Final, TypeAlias
 
 from tickwheel.domain.requests.json_depth import nests_deeper_than
@@ -78,8 +79,8 @@ def kind_of(value: Json) -> str:
 def _members(pairs: list[tuple[str, Json]]) -> Members:
     members = Members(pairs)
     if len(members) != len(pairs):
-        keys = [key for key, _ in pairs]
-        members.repeated = tuple(key for key in members if keys.count(key) > 1)
+        counts = Counter(key for key, _ in pairs)
+        members.repeated = tuple(key for key, count in counts.items() if count > 1)
     return members
 
 

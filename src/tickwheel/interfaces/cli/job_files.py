@@ -20,7 +20,7 @@ def read_object(path: Path) -> dict[str, Any]:
         return _members(data)
     except OSError as error:
         raise _wrong(path, str(error.strerror)) from error
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise _wrong(path, f"is not a JSON object: {error}") from error
 
 

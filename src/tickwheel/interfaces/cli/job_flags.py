@@ -139,7 +139,7 @@ def _payload(text: str | None, problems: list[FieldProblem]) -> msgspec.Raw | No
         msgspec.json.decode(body)
     except OSError as error:
         problems.append(FieldProblem("--payload", f"{text[1:]}: {error.strerror}"))
-    except (msgspec.DecodeError, UnicodeError) as error:
+    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
         hint = "; a text needs double quotes inside the shell's: '\"text\"'" if text[:1].isalpha() else ""
         problems.append(FieldProblem("--payload", f"is not JSON: {error}{hint}"))
     else:

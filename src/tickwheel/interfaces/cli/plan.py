@@ -1,6 +1,7 @@
 """`tickwheel plan`: what a load needs of machines. Needs no server."""
 
-from typing import Final
+from math import isnan
+from typing import Any, Final
 
 import click
 
@@ -10,6 +11,18 @@ from tickwheel.interfaces.cli.output import print_fields, print_json
 DEFAULT_PEAK_SHARE: Final = 4.0
 _UNITS: Final = ("B", "KB", "MB", "GB", "TB", "PB")
 _STEP: Final = 1_000
+_MOST: Final = 10**12
+"""Far more than anybody has of anything, and little enough for the sums."""
+
+
+class _Amount(click.FloatRange):
+    """Without "nan", which lies in every range."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        amount = super().convert(value, param, ctx)
+        if isnan(amount):
+            self.fail(f"{value!r} is no amount", param, ctx)
+        return amount
 
 
 @click.command(
@@ -17,22 +30,22 @@ _STEP: Final = 1_000
     "  tickwheel plan --jobs 1000000 --peak 500\n"
     "  tickwheel plan --jobs 500000000 --peak 50000 --mean 5000 --retention-days 3 --json"
 )
-@click.option("--jobs", type=click.IntRange(min=0), required=True, help="Jobs that wait at a time.")
-@click.option("--peak", type=click.FloatRange(min=0), required=True, help="Runs per second at the peak.")
-@click.option("--mean", type=click.FloatRange(min=0), help="On average (default: a quarter of the peak).")
+@click.option("--jobs", type=click.IntRange(0, _MOST), required=True, help="Jobs that wait at a time.")
+@click.option("--peak", type=_Amount(0, _MOST), required=True, help="Runs per second at the peak.")
+@click.option("--mean", type=_Amount(0, _MOST), help="On average (default: a quarter of the peak).")
 @click.option(
-    "--payload-bytes", type=click.IntRange(min=0), default=200, show_default=True, help="Length of a payload."
+    "--payload-bytes", type=click.IntRange(0, _MOST), default=200, show_default=True, help="Length of a payload."
 )
 @click.option(
     "--horizon-days",
-    type=click.FloatRange(min=0.05),
+    type=_Amount(0.05, _MOST),
     default=30.0,
     show_default=True,
     help="Over how many days what waits is due.",
 )
 @click.option(
     "--retention-days",
-    type=click.FloatRange(min=1),
+    type=_Amount(1, _MOST),
     default=7.0,
     show_default=True,
     help="How long history is kept.",

@@ -5,6 +5,7 @@ parent's connections: the handle of another process id is left alone and a new o
 """
 
 import os
+import re
 import ssl
 import threading
 from importlib.metadata import version
@@ -16,10 +17,12 @@ from urllib.parse import urlsplit
 import pycurl
 
 from tickwheel.config import LOOPBACK_HOSTS
+from tickwheel.domain.redaction import redacted
 from tickwheel.interfaces.client.calls import Call
 from tickwheel.interfaces.client.errors import RequestTimedOut, ServerUnreachable
 from tickwheel.interfaces.client.flow import NoReply, Reply
 
+_PLAIN: Final = re.compile(r"[!-~]+")
 DEFAULT_URL: Final = "http://127.0.0.1:8080"
 DEFAULT_TIMEOUT_SECONDS: Final = 30.0
 CONNECT_TIMEOUT_MS: Final = 5_000
@@ -148,11 +151,16 @@ class Transport:
 
 def check_url(url: str) -> str:
     """The address without a trailing slash. Raises `ValueError` for what is no http(s) address."""
-    parts = urlsplit(url)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise ValueError(f"{url!r} is not an address such as http://127.0.0.1:8080")
-    if parts.query or parts.fragment or parts.username:
-        raise ValueError(f"{url!r} may hold a path, but no query, fragment or user name")
+    shown = repr(redacted(url))
+    try:
+        parts = urlsplit(url)
+        is_server = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:  # its text may hold a password
+        is_server = False
+    if not is_server or not _PLAIN.fullmatch(url):
+        raise ValueError(f"{shown} is not an address such as http://127.0.0.1:8080")
+    if "@" in parts.netloc or "?" in url or "#" in url:
+        raise ValueError(f"{shown} may hold a path, but no query, fragment or user name")
     return url.rstrip("/")
 
 

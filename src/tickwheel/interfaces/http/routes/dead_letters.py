@@ -5,7 +5,7 @@ from typing import Final
 
 import msgspec
 
-from tickwheel.domain.errors import FieldProblem, InvalidRequest, NotFound
+from tickwheel.domain.errors import MOST_PROBLEMS, FieldProblem, InvalidRequest, NotFound
 from tickwheel.domain.ids import IdError, parse_run_id, run_id_text
 from tickwheel.domain.limits import BODY_BYTES
 from tickwheel.interfaces.http.answers import DeadLetterList, RedriveBody, RedriveRequest, RefusedBody
@@ -76,7 +76,7 @@ def _run_keys(texts: list[str]) -> list[RunKey]:
         except IdError as error:
             problems.append(FieldProblem(f"run_ids[{index}]", f"is not a run id: {error}"))
     if problems:
-        raise InvalidRequest(problems)
+        raise InvalidRequest(problems[:MOST_PROBLEMS])
     return list(keys)
 
 
