@@ -18,7 +18,7 @@ from tickwheel.services.scheduler import SchedulerSettings
 from tickwheel.testing.idle_loop import until_idle
 from tickwheel.testing.virtual_clock import START_MS, VirtualClock
 
-from ..interfaces.http.world import HttpWorld  # noqa: TID252 - tests are not installed, so they have no absolute name
+from ..interfaces.http.world import HttpWorld
 
 SECOND_MS, MINUTE_MS, HOUR_MS = 1_000, 60_000, 3_600_000
 ENDPOINT = "https://example.com/hook"

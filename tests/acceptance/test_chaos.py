@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from ..servers.postgresql_binaries import NoPostgres, find_binaries  # noqa: TID252 - tests are not installed
-from ..servers.redis import NoRedis, find_redis  # noqa: TID252
+from ..servers.postgresql_binaries import NoPostgres, find_binaries
+from ..servers.redis import NoRedis, find_redis
 
 ROOT = Path(__file__).parents[2]
 LIMIT_S = 230

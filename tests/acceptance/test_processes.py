@@ -13,7 +13,7 @@ import pytest
 
 from tickwheel import JobFields
 
-from ..interfaces.cli.server_process import (  # noqa: TID252 - tests are not installed
+from ..interfaces.cli.server_process import (
     ServerProcess,
     run_cli,
     wait_until,

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from ..postgresql_faults.load import SteadyLoad  # noqa: TID252 - tests are not installed: no absolute name
-from ..servers.postgresql import PostgresServer  # noqa: TID252
-from ..servers.postgresql_binaries import NoPostgres, find_binaries  # noqa: TID252
-from ..servers.serve import Serve, start_all  # noqa: TID252
-from ..servers.waiting import wait_until  # noqa: TID252
+from ..postgresql_faults.load import SteadyLoad
+from ..servers.postgresql import PostgresServer
+from ..servers.postgresql_binaries import NoPostgres, find_binaries
+from ..servers.serve import Serve, start_all
+from ..servers.waiting import wait_until
 from .crash.chaos import sink_process
 
 ROOT = Path(__file__).parents[2]

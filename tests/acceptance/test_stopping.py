@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from ..interfaces.cli.server_process import ServerProcess, wait_until  # noqa: TID252 - tests are not installed
+from ..interfaces.cli.server_process import ServerProcess, wait_until
 from .crash.api import Api
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("processes")]

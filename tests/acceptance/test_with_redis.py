@@ -8,8 +8,8 @@ from urllib.request import urlopen
 
 import pytest
 
-from ..interfaces.cli.server_process import ServerProcess, wait_until  # noqa: TID252 - tests are not installed
-from ..servers.redis import RedisServer  # noqa: TID252
+from ..interfaces.cli.server_process import ServerProcess, wait_until
+from ..servers.redis import RedisServer
 from .crash.api import Api
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("processes")]

@@ -8,9 +8,9 @@ import pytest
 
 from tickwheel import Client
 
-from ..interfaces.cli.server_process import wait_until  # noqa: TID252 - tests have no absolute name
-from ..interfaces.cli.worker_of_tests import WorkerOfTests  # noqa: TID252 - as above
-from ..servers.serve import Serve  # noqa: TID252 - as above
+from ..interfaces.cli.server_process import wait_until
+from ..interfaces.cli.worker_of_tests import WorkerOfTests
+from ..servers.serve import Serve
 
 APP = """
 import asyncio

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 import pytest
 
 # The servers of tests are not installed, so they have no absolute name.
-from ..postgresql_faults.conftest import sink  # noqa: F401, TID252 - a fixture; as said above
-from ..servers.etcd import EtcdCluster  # noqa: TID252 - as said above
+from ..postgresql_faults.conftest import sink  # noqa: F401 - a fixture; as said above
+from ..servers.etcd import EtcdCluster
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from tickwheel.adapters.etcd import open_etcd_coordinator
 from tickwheel.adapters.system import SystemClock
 
 # The servers of tests are not installed, so they have no absolute name.
-from ..servers.etcd import EtcdCluster  # noqa: TID252 - as said above
+from ..servers.etcd import EtcdCluster
 from .nodes import Cluster, wait_until
 
 pytestmark = pytest.mark.slow

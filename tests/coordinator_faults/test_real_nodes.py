@@ -6,14 +6,14 @@ from pathlib import Path
 import pytest
 
 # The servers of tests are not installed, so they have no absolute name.
-from ..postgresql_faults.conftest import Sink  # noqa: TID252 - as said above
-from ..postgresql_faults.load import SteadyLoad  # noqa: TID252
-from ..postgresql_faults.proofs import verify, wait_until_acknowledged_again  # noqa: TID252
-from ..servers.cluster import DATABASE, Cluster  # noqa: TID252
-from ..servers.etcd import EtcdCluster  # noqa: TID252
-from ..servers.fake_consul import FakeConsul  # noqa: TID252
-from ..servers.serve import Serve  # noqa: TID252
-from ..servers.waiting import wait_until  # noqa: TID252
+from ..postgresql_faults.conftest import Sink
+from ..postgresql_faults.load import SteadyLoad
+from ..postgresql_faults.proofs import verify, wait_until_acknowledged_again
+from ..servers.cluster import DATABASE, Cluster
+from ..servers.etcd import EtcdCluster
+from ..servers.fake_consul import FakeConsul
+from ..servers.serve import Serve
+from ..servers.waiting import wait_until
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300), pytest.mark.xdist_group("processes")]
 FIRED = 60

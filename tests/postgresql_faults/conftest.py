@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from ..acceptance.crash.chaos import sink_process  # noqa: TID252 - tests are not installed: no absolute name
-from ..servers.cluster import Cluster  # noqa: TID252
-from ..servers.postgresql_binaries import NoPostgres, find_binaries  # noqa: TID252
+from ..acceptance.crash.chaos import sink_process
+from ..servers.cluster import Cluster
+from ..servers.postgresql_binaries import NoPostgres, find_binaries
 
 LONG = bool(os.environ.get("TESTS_LONG"))
 MakeCluster = Callable[..., Cluster]

@@ -11,10 +11,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from ..acceptance.crash.api import Api  # noqa: TID252 - tests are not installed, so they have no absolute name
-from ..acceptance.crash.checker import Verdict, check  # noqa: TID252
-from ..acceptance.crash.load import Plan, now_ms  # noqa: TID252
-from ..acceptance.crash.scenario import settle  # noqa: TID252
+from ..acceptance.crash.api import Api
+from ..acceptance.crash.checker import Verdict, check
+from ..acceptance.crash.load import Plan, now_ms
+from ..acceptance.crash.scenario import settle
 
 TIMEOUT_S = 20
 PAUSE_S = 0.01

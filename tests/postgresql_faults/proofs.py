@@ -2,8 +2,8 @@
 
 import time
 
-from ..servers.cluster import DATABASE, Cluster  # noqa: TID252 - tests are not installed, so they have no absolute name
-from ..servers.waiting import wait_until  # noqa: TID252
+from ..servers.cluster import DATABASE, Cluster
+from ..servers.waiting import wait_until
 from .conftest import Sink
 from .load import Answer, SteadyLoad
 

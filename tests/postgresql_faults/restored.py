@@ -3,8 +3,8 @@
 import shutil
 from pathlib import Path
 
-from ..servers.postgresql import UNPRIVILEGED, PostgresServer  # noqa: TID252 - tests are not installed
-from ..servers.waiting import wait_until  # noqa: TID252
+from ..servers.postgresql import UNPRIVILEGED, PostgresServer
+from ..servers.waiting import wait_until
 
 RECOVERY_S = 60
 

@@ -6,8 +6,8 @@ import time
 import psycopg
 import pytest
 
-from ..servers.cluster import DATABASE  # noqa: TID252 - tests are not installed, so they have no absolute name
-from ..servers.waiting import wait_until  # noqa: TID252
+from ..servers.cluster import DATABASE
+from ..servers.waiting import wait_until
 from .conftest import MakeCluster, Sink
 from .load import SteadyLoad
 from .proofs import BACK_S, refusals, verify, wait_until_acknowledged_again

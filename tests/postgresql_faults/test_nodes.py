@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from ..acceptance.crash.api import Api  # noqa: TID252 - tests are not installed, so they have no absolute name
-from ..acceptance.crash.scenario import stop_crons  # noqa: TID252
-from ..servers.cluster import DATABASE, Cluster  # noqa: TID252
-from ..servers.waiting import wait_until  # noqa: TID252
-from ..servers.witness import SETTINGS, Witness, findings_in  # noqa: TID252
+from ..acceptance.crash.api import Api
+from ..acceptance.crash.scenario import stop_crons
+from ..servers.cluster import DATABASE, Cluster
+from ..servers.waiting import wait_until
+from ..servers.witness import SETTINGS, Witness, findings_in
 from .conftest import MakeCluster, Sink
 from .proofs import BACK_S, half_claimed
 

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from ..servers.postgresql import PostgresServer  # noqa: TID252 - tests are not installed, so they have no absolute name
-from ..servers.postgresql_binaries import NoPostgres, find_binaries  # noqa: TID252
-from ..servers.serve import Serve, start_all  # noqa: TID252
+from ..servers.postgresql import PostgresServer
+from ..servers.postgresql_binaries import NoPostgres, find_binaries
+from ..servers.serve import Serve, start_all
 from .conftest import Sink
 from .load import SteadyLoad
 from .proofs import refusals, verify, wait_until_acknowledged_again

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from ..acceptance.crash.api import Api  # noqa: TID252 - tests are not installed, so they have no absolute name
-from ..acceptance.crash.load import Plan, now_ms  # noqa: TID252
-from ..servers.postgresql import PostgresServer  # noqa: TID252
-from ..servers.serve import Serve  # noqa: TID252
-from ..servers.waiting import wait_until  # noqa: TID252
+from ..acceptance.crash.api import Api
+from ..acceptance.crash.load import Plan, now_ms
+from ..servers.postgresql import PostgresServer
+from ..servers.serve import Serve
+from ..servers.waiting import wait_until
 from .conftest import Sink
 from .load import RETRY, SteadyLoad
 from .proofs import wait_until_acknowledged_again

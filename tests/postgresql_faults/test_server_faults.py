@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from ..servers.postgresql import PostgresServer  # noqa: TID252
-from ..servers.waiting import wait_until  # noqa: TID252
+from ..servers.postgresql import PostgresServer
+from ..servers.waiting import wait_until
 from .conftest import MakeCluster, Sink
 from .load import SteadyLoad
 from .proofs import BACK_S, half_claimed, refusals, verify, wait_until_acknowledged_again

@@ -39,7 +39,7 @@ from tickwheel.receiver import (
     Turn,
 )
 
-from ..servers.redis import shared_redis  # noqa: TID252 - tests have no absolute name
+from ..servers.redis import shared_redis
 
 PATIENCE_MS: Final = 250
 EFFECTS: Final = "CREATE TABLE IF NOT EXISTS effects (run_id TEXT NOT NULL)"

@@ -24,8 +24,8 @@ from tickwheel.domain.outcome import OutcomeClass
 from tickwheel.domain.signing_key import parse_secret
 from tickwheel.ports.executor import Work
 
-from ..adapters.webhook.harness import Bench, loopback, make_work  # noqa: TID252 - as below
-from ..servers.waiting import wait_until  # noqa: TID252 - tests have no absolute name
+from ..adapters.webhook.harness import Bench, loopback, make_work
+from ..servers.waiting import wait_until
 from .signing import BODY, OTHER_SECRET, SECRET, headers, run_id
 
 EXAMPLE = Path(__file__).parents[2] / "docs" / "examples" / "receiver.py"

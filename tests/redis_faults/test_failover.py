@@ -13,9 +13,9 @@ from tickwheel.adapters.system import SystemClock
 from tickwheel.domain.job import Lane
 from tickwheel.ports.queue import Topic
 
-from ..conformance.queue.hints import ALL, HOOKS, fences, hints, taken  # noqa: TID252 - tests have no absolute name
-from ..servers.redis import RedisCluster, RedisServer  # noqa: TID252 - as above
-from ..servers.waiting import wait_until  # noqa: TID252 - as above
+from ..conformance.queue.hints import ALL, HOOKS, fences, hints, taken
+from ..servers.redis import RedisCluster, RedisServer
+from ..servers.waiting import wait_until
 
 T = TypeVar("T")
 PATIENCE_S = 30

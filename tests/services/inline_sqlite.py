@@ -31,8 +31,8 @@ def _write_inline(writer: Writer) -> None:
     async def submit(write: Callable[..., Any], row_count: int = 1) -> Any:
         return await commit(_Operation(write, _unused(), row_count))
 
-    async def submit_bulk(write: Callable[..., Any], items: Sequence[Any]) -> Any:
-        return await commit(_BulkOperation(write, items, _unused()))
+    async def submit_bulk(write: Callable[..., Any], items: Sequence[Any], note: Any = None) -> Any:
+        return await commit(_BulkOperation(write, items, _unused(), note))
 
     writer.submit, writer.submit_bulk = submit, submit_bulk  # type: ignore[method-assign]  # that is the trick
 

@@ -27,12 +27,12 @@ Each violation names the invariant that is broken:
 from collections import Counter
 from dataclasses import dataclass, field
 
+from tickwheel.domain.concurrency import counted
 from tickwheel.domain.job import Job, JobState, Overlap
 from tickwheel.domain.outcome import LOST_LIMIT_COUNT
 from tickwheel.domain.run import FINAL, IN_FLIGHT, TERMINAL, RunState
 from tickwheel.ports.store import Run
 from tickwheel.testing.model import ModelDatabase
-from tickwheel.testing.model.statements import limits_of
 
 from .targets import Start
 
@@ -178,7 +178,7 @@ class Rulebook:
 
     def _check_limits(self, job: Job, run: Run) -> None:
         tables = self.database.tables
-        for limit in limits_of(job):
+        for limit in counted(job.spec.concurrency, job.tenant_id, job.name):
             self.counts["limited starts"] += 1
             others = [key for key in tables.in_flight if limit.name in _names(tables.jobs[key[0]])]
             if len(others) > limit.limit:
@@ -200,7 +200,7 @@ class Rulebook:
 
 
 def _names(job: Job) -> set[str]:
-    return {limit.name for limit in limits_of(job)}
+    return {limit.name for limit in counted(job.spec.concurrency, job.tenant_id, job.name)}
 
 
 def _text(run: Run) -> str:

@@ -61,7 +61,7 @@ def _alone(given: argparse.Namespace, folder: Path) -> int:
 
 def _cluster(given: argparse.Namespace, folder: Path) -> int:
     # Only this form needs PostgreSQL and its driver.
-    from ...servers.private_network import enter_private_network  # noqa: TID252 - tests are not installed
+    from ...servers.private_network import enter_private_network
     from .chaos import chaos_test
 
     private = not given.proxies and enter_private_network()

@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ...servers.cluster import DATABASE, Cluster  # noqa: TID252 - tests are not installed: no absolute name
-from ...servers.redis import RedisServer  # noqa: TID252
-from ...servers.remote_worker import RemoteWorker  # noqa: TID252
-from ...servers.witness import SETTINGS, Witness, findings_in  # noqa: TID252
+from ...servers.cluster import DATABASE, Cluster
+from ...servers.redis import RedisServer
+from ...servers.remote_worker import RemoteWorker
+from ...servers.witness import SETTINGS, Witness, findings_in
 from .api import Api
 from .checker import Verdict, check
 from .faults import Faults, Woken

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from ...servers.cluster import Cluster  # noqa: TID252 - tests are not installed, so they have no absolute name
+from ...servers.cluster import Cluster
 
 KINDS: dict[str, float] = {
     "kill": 5,

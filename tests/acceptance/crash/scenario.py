@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from ...servers.serve import Serve  # noqa: TID252 - tests are not installed, so they have no absolute name
+from ...servers.serve import Serve
 from .api import Api
 from .checker import Verdict, check
 from .load import Load, Plan

@@ -5,9 +5,9 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 
-from ...servers.cluster import Cluster  # noqa: TID252 - tests are not installed, so they have no absolute name
-from ...servers.redis import RedisServer  # noqa: TID252
-from ...servers.remote_worker import RemoteWorker  # noqa: TID252
+from ...servers.cluster import Cluster
+from ...servers.redis import RedisServer
+from ...servers.remote_worker import RemoteWorker
 from .faults import KINDS, Faults
 
 WORKER_KINDS = {

@@ -11,7 +11,7 @@ from tickwheel.adapters.coordination.keys import FLEETING_S, RENEW_MS, Refused
 from tickwheel.ports.coordinator import Beat, Coordinator
 from tickwheel.testing.virtual_clock import VirtualClock
 
-from ...servers.fake_consul import FakeConsul  # noqa: TID252 - tests are not installed, so they have no absolute name
+from ...servers.fake_consul import FakeConsul
 
 open_patiently = partial(open_consul_coordinator, try_ms=10_000)
 

@@ -16,7 +16,7 @@ from tickwheel.ports.coordinator import Beat, Coordinator
 from tickwheel.testing.virtual_clock import VirtualClock
 
 # The servers of tests are not installed, so they have no absolute name.
-from ...servers.etcd import EtcdCluster, EtcdServer, shared_etcd  # noqa: TID252 - as said above
+from ...servers.etcd import EtcdCluster, EtcdServer, shared_etcd
 
 _numbers = count(1)
 open_patiently = partial(open_etcd_coordinator, try_ms=10_000)  # on a busy machine hashing a password takes long

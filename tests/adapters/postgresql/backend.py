@@ -2,7 +2,7 @@
 
 from tickwheel.testing.virtual_clock import VirtualClock
 
-from ...conformance.store.factories import PostgresqlBackend  # noqa: TID252 - tests are not installed
+from ...conformance.store.factories import PostgresqlBackend
 
 
 class UrlBackend(PostgresqlBackend):

@@ -14,9 +14,9 @@ from tickwheel.ports.shards import HeldPair, Pair, Snapshot
 from tickwheel.ports.store import NewJob, Store
 from tickwheel.testing.virtual_clock import VirtualClock
 
-from ...conformance.store.arena import Arena  # noqa: TID252 - tests are not installed: no absolute name
-from ...conformance.store.owner import Owner  # noqa: TID252 - as above
-from ...servers.postgresql import PostgresServer  # noqa: TID252 - as above
+from ...conformance.store.arena import Arena
+from ...conformance.store.owner import Owner
+from ...servers.postgresql import PostgresServer
 
 
 class _Backend:

@@ -11,9 +11,9 @@ from tickwheel.adapters.postgresql.partitions import make_window
 from tickwheel.domain.ids import DAY_MS
 from tickwheel.testing.virtual_clock import START_MS, VirtualClock
 
-from ...conformance.store.arena import Arena  # noqa: TID252 - tests are not installed: no absolute name
-from ...servers.postgresql import PostgresServer  # noqa: TID252 - as above
-from ...servers.postgresql_databases import copied_database, emptied_store  # noqa: TID252 - as above
+from ...conformance.store.arena import Arena
+from ...servers.postgresql import PostgresServer
+from ...servers.postgresql_databases import copied_database, emptied_store
 from .backend import UrlBackend
 from .calendar import Calendar
 

@@ -13,7 +13,7 @@ from tickwheel.adapters.postgresql.admission import Admitted, admit
 from tickwheel.adapters.postgresql.migrate import known_migrations, migrate
 from tickwheel.domain.errors import ConfigError, StoreUnavailable, TickwheelError
 
-from ...servers.postgresql import (  # noqa: TID252 - tests are not installed, so they have no absolute name
+from ...servers.postgresql import (
     PostgresServer,
 )
 

@@ -15,7 +15,7 @@ from tickwheel.adapters.postgresql.session import READER, Session, connect
 from tickwheel.domain.ids import DAY_MS, make_job_id
 from tickwheel.testing.virtual_clock import START_MS
 
-from ...servers.postgresql_databases import emptied_store  # noqa: TID252 - tests are not installed: no absolute name
+from ...servers.postgresql_databases import emptied_store
 from .plans import accesses, indexes_of
 
 DAY, NEXT = "20260921", "20260922"

@@ -11,7 +11,7 @@ from tickwheel.adapters.postgresql.coordinator import PostgresCoordinator
 from tickwheel.adapters.postgresql.migrate import migrate
 from tickwheel.ports.coordinator import Beat
 
-from ...servers.postgresql import PostgresServer  # noqa: TID252 - tests are not installed: no absolute name
+from ...servers.postgresql import PostgresServer
 
 PATIENCE_S = 30
 

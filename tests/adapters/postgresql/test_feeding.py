@@ -17,7 +17,7 @@ from tickwheel.domain.ids import DAY_MS
 from tickwheel.ports.shards import FeedSessionLost, HeldPair, Pair, Snapshot
 from tickwheel.testing.virtual_clock import START_MS
 
-from ...servers.postgresql import PostgresServer  # noqa: TID252 - tests are not installed: no absolute name
+from ...servers.postgresql import PostgresServer
 
 WRITERS = 4
 HELD_SECONDS = 2.0

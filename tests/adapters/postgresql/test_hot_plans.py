@@ -16,9 +16,9 @@ from tickwheel.domain.columns import CLAIM, COMPLETION, RENEWAL, Rows, empty
 from tickwheel.domain.ids import DAY_MS
 from tickwheel.testing.virtual_clock import START_MS
 
-from ...conformance.store.arena import Arena  # noqa: TID252 - tests are not installed: no absolute name
-from ...conformance.store.factories import PostgresqlBackend  # noqa: TID252 - as above
-from ...servers.postgresql_databases import emptied_store  # noqa: TID252 - as above
+from ...conformance.store.arena import Arena
+from ...conformance.store.factories import PostgresqlBackend
+from ...servers.postgresql_databases import emptied_store
 from .plans import Access, accesses, indexes_of
 
 DAY = "20260921"  # of the start of virtual time

@@ -10,9 +10,9 @@ from tickwheel.domain.outcome import OutcomeClass
 from tickwheel.domain.run import RunState
 from tickwheel.testing.virtual_clock import VirtualClock
 
-from ...conformance.store.arena import Arena, rows_of  # noqa: TID252 - tests are not installed: no absolute name
-from ...conformance.store.owner import LEASE_MS, Owner  # noqa: TID252 - as above
-from ...servers.postgresql_databases import emptied_store  # noqa: TID252 - as above
+from ...conformance.store.arena import Arena, rows_of
+from ...conformance.store.owner import LEASE_MS, Owner
+from ...servers.postgresql_databases import emptied_store
 from .backend import UrlBackend
 
 COUNT = 2_000

@@ -10,8 +10,8 @@ from tickwheel.domain.columns import FLAG_KIND_MASK
 from tickwheel.ports.store import Change, JobView
 from tickwheel.testing.virtual_clock import VirtualClock
 
-from ...conformance.store.arena import Arena  # noqa: TID252 - tests are not installed: no absolute name
-from ...servers.postgresql_databases import emptied_store  # noqa: TID252 - as above
+from ...conformance.store.arena import Arena
+from ...servers.postgresql_databases import emptied_store
 from .backend import UrlBackend
 
 

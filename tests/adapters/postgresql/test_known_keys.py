@@ -7,7 +7,7 @@ from tickwheel.adapters.postgresql.store import PostgresqlStore
 from tickwheel.ports.store import InsertStatus
 from tickwheel.services.known_keys import KnownKeys
 
-from ...conformance.store.arena import Arena  # noqa: TID252 - tests are not installed: no absolute name
+from ...conformance.store.arena import Arena
 
 
 async def test_what_a_look_up_answers_is_what_an_insert_answers(arena: Arena) -> None:

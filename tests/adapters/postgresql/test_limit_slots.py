@@ -20,9 +20,9 @@ from tickwheel.domain.run import RunState
 from tickwheel.ports.store import NewJob
 from tickwheel.testing.virtual_clock import VirtualClock
 
-from ...conformance.store.arena import SPEC, Arena  # noqa: TID252 - tests are not installed: no absolute name
-from ...conformance.store.owner import Held, Owner  # noqa: TID252 - as above
-from ...servers.postgresql_databases import emptied_store  # noqa: TID252 - as above
+from ...conformance.store.arena import SPEC, Arena
+from ...conformance.store.owner import Held, Owner
+from ...servers.postgresql_databases import emptied_store
 from .backend import UrlBackend
 from .plans import accesses
 

@@ -16,8 +16,8 @@ from tickwheel.domain.errors import KeyInFlight, StoreUnavailable
 from tickwheel.domain.run import RunState
 from tickwheel.testing.virtual_clock import VirtualClock
 
-from ...conformance.store.arena import Arena  # noqa: TID252 - tests are not installed: no absolute name
-from ...conformance.store.owner import Owner  # noqa: TID252 - as above
+from ...conformance.store.arena import Arena
+from ...conformance.store.owner import Owner
 from .backend import UrlBackend
 
 PATIENCE_SECONDS = 20

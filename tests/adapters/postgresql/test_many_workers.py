@@ -7,7 +7,7 @@ import psycopg
 from tickwheel.adapters.postgresql.store import PostgresqlStore
 from tickwheel.ports.workers import WorkerNote
 
-from ...conformance.store.arena import Arena  # noqa: TID252 - tests are not installed: no absolute name
+from ...conformance.store.arena import Arena
 
 PATIENCE_SECONDS = 3
 

@@ -17,7 +17,7 @@ from tickwheel.services.ownership.holdings import Holdings
 from tickwheel.services.ownership.node_note import NodeNote
 from tickwheel.services.ownership.ownership import Ownership
 
-from ...servers.postgresql_databases import (  # noqa: TID252 - tests are not installed: no absolute name
+from ...servers.postgresql_databases import (
     copied_database,
     shared_server,
 )

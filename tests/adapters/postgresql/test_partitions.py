@@ -13,7 +13,7 @@ from tickwheel.domain.ids import DAY_MS
 from tickwheel.domain.run import RunState
 from tickwheel.ports.store import FirstTimer, LedgerWrite
 
-from ...conformance.store.decisions import edit  # noqa: TID252 - tests are not installed: no absolute name
+from ...conformance.store.decisions import edit
 from .calendar import Calendar
 
 INSERT_TIMER = """INSERT INTO tickwheel.timers (shard, due_ms, job_id, scheduled_ms, gen, flags, armed_ms)

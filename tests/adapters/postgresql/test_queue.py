@@ -17,10 +17,10 @@ from tickwheel.adapters.system import SystemClock
 from tickwheel.domain.job import Lane
 from tickwheel.ports.queue import WEBHOOKS, Delivery, Topic
 
-from ...conformance.queue.hints import HOOKS, MAIL, fences, hints, taken  # noqa: TID252 - tests are not installed
-from ...servers.pgbouncer import NoPgBouncer, PgBouncer  # noqa: TID252 - as above
-from ...servers.postgresql import PostgresServer  # noqa: TID252 - as above
-from ...servers.postgresql_databases import emptied_store, shared_server  # noqa: TID252 - as above
+from ...conformance.queue.hints import HOOKS, MAIL, fences, hints, taken
+from ...servers.pgbouncer import NoPgBouncer, PgBouncer
+from ...servers.postgresql import PostgresServer
+from ...servers.postgresql_databases import emptied_store, shared_server
 from .plans import accesses, indexes_of
 
 PATIENCE_S = 30

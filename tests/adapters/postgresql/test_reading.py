@@ -12,8 +12,8 @@ from tickwheel.domain.ids import job_id_text
 from tickwheel.domain.run import RunState
 from tickwheel.ports.store import JobOrder, JobQuery
 
-from ...conformance.store.decisions import cancel, pause  # noqa: TID252 - tests are not installed: no absolute name
-from ...servers.pgbouncer import NoPgBouncer, PgBouncer  # noqa: TID252 - as above
+from ...conformance.store.decisions import cancel, pause
+from ...servers.pgbouncer import NoPgBouncer, PgBouncer
 from .calendar import Calendar
 
 

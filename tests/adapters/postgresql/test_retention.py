@@ -7,8 +7,8 @@ from tickwheel.domain.ids import DAY_MS
 from tickwheel.domain.run import RunState
 from tickwheel.ports.store import AttemptNote, InsertStatus, NewJob
 
-from ...conformance.store.decisions import cancel, delete, pause, redrive, resume  # noqa: TID252 - no absolute name
-from ...conformance.store.owner import Held  # noqa: TID252 - as above
+from ...conformance.store.decisions import cancel, delete, pause, redrive, resume
+from ...conformance.store.owner import Held
 from .calendar import Calendar
 
 

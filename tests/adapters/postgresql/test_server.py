@@ -2,7 +2,7 @@
 
 import psycopg
 
-from ...servers.postgresql import PostgresServer  # noqa: TID252 - tests are not installed: no absolute name
+from ...servers.postgresql import PostgresServer
 
 
 def test_commits_survive_a_killed_server_and_its_standby_takes_over() -> None:

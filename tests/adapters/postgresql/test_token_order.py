@@ -6,9 +6,9 @@ from tickwheel.domain.run import RunState
 from tickwheel.ports.store import FirstTimer
 from tickwheel.testing.virtual_clock import VirtualClock
 
-from ...conformance.store.arena import Arena  # noqa: TID252 - tests are not installed: no absolute name
-from ...conformance.store.owner import Owner  # noqa: TID252 - as above
-from ...servers.postgresql_databases import emptied_store  # noqa: TID252 - as above
+from ...conformance.store.arena import Arena
+from ...conformance.store.owner import Owner
+from ...servers.postgresql_databases import emptied_store
 from .backend import UrlBackend
 
 PERIOD_MS = 1_000

@@ -26,9 +26,9 @@ from tickwheel.interfaces.client.job_fields import job_json
 from tickwheel.services.new_jobs import new_job
 from tickwheel.transactional import Enqueued, NoRoomAhead, enqueue, enqueue_async
 
-from ...cluster.nodes import Nodes, eventually  # noqa: TID252 - tests are not installed: no absolute name
-from ...servers.postgresql import PostgresServer  # noqa: TID252 - as above
-from ...servers.postgresql_databases import copied_database  # noqa: TID252 - as above
+from ...cluster.nodes import Nodes, eventually
+from ...servers.postgresql import PostgresServer
+from ...servers.postgresql_databases import copied_database
 
 HELD_OPEN_S: Final = 2
 handlers = Handlers()

@@ -15,9 +15,9 @@ from tickwheel.domain.run import RunState
 from tickwheel.ports.store import Change, JobDecision, JobView, NewJob
 from tickwheel.services.plans import note_unchanged
 
-from ...conformance.store.arena import Arena, rows_of  # noqa: TID252 - tests are not installed: no absolute name
-from ...conformance.store.decisions import pause, raise_version  # noqa: TID252 - as above
-from ...conformance.store.owner import LEASE_MS, Owner  # noqa: TID252 - as above
+from ...conformance.store.arena import Arena, rows_of
+from ...conformance.store.decisions import pause, raise_version
+from ...conformance.store.owner import LEASE_MS, Owner
 
 SHARD = 3
 

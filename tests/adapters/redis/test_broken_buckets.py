@@ -19,8 +19,8 @@ from tickwheel.ports.events import BufferFailed
 from tickwheel.services.scheduler import SchedulerSettings
 from tickwheel.testing.virtual_clock import START_MS, VirtualClock
 
-from ...servers.redis import RedisCluster, RedisServer  # noqa: TID252 - tests have no absolute name
-from ...services.world import World, lateness_ms  # noqa: TID252
+from ...servers.redis import RedisCluster, RedisServer
+from ...services.world import World, lateness_ms
 
 RATE: Final = 40
 JOBS: Final = 2_000

@@ -17,8 +17,8 @@ from tickwheel.ports.store import InsertStatus, NewJob
 from tickwheel.services.known_keys import KnownKeys
 from tickwheel.services.remote.leased_queue import LeasedQueue
 
-from ...servers.redis import RedisServer  # noqa: TID252 - tests have no absolute name
-from ...services.world import World  # noqa: TID252
+from ...servers.redis import RedisServer
+from ...services.world import World
 
 HOOKS = Topic(Lane.DEFAULT, WEBHOOKS)
 NO_LONGER_S = 5.0

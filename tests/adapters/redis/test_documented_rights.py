@@ -8,8 +8,8 @@ import redis
 from tickwheel.adapters.redis.queue import open_redis_queue
 from tickwheel.adapters.system import SystemClock
 
-from ...conformance.queue.hints import HOOKS, MAIL, delivered, hints, taken  # noqa: TID252 - tests have no name
-from ...servers.redis import RedisServer  # noqa: TID252 - as above
+from ...conformance.queue.hints import HOOKS, MAIL, delivered, hints, taken
+from ...servers.redis import RedisServer
 
 PAGE = Path(__file__).parents[3] / "docs/reference/queues.md"
 

@@ -15,8 +15,8 @@ from tickwheel.adapters.redis.queue import RedisQueue, open_redis_queue
 from tickwheel.adapters.system import SystemClock
 from tickwheel.ports.queue import PACK_COUNT, Delivery, Topic
 
-from ...conformance.queue.hints import ALL, HOOKS, MAIL, delivered, fences, hints, taken  # noqa: TID252 - no name
-from ...servers.redis import RedisServer, shared_redis, shared_redis_cluster  # noqa: TID252 - as above
+from ...conformance.queue.hints import ALL, HOOKS, MAIL, delivered, fences, hints, taken
+from ...servers.redis import RedisServer, shared_redis, shared_redis_cluster
 
 PATIENCE_S = 20
 BOUND_S = 1.0

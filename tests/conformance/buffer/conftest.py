@@ -11,7 +11,7 @@ from tickwheel.adapters.system import SystemClock
 from tickwheel.domain.minutes import Bucket
 from tickwheel.ports.buffer import Buffer
 
-from ...servers.redis import shared_redis, shared_redis_cluster  # noqa: TID252 - tests have no absolute name
+from ...servers.redis import shared_redis, shared_redis_cluster
 
 KINDS = ("memory", "redis", "redis_cluster")
 

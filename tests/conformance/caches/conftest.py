@@ -17,7 +17,7 @@ from tickwheel.ports.brief_leases import BriefLeases
 from tickwheel.ports.keys import KeyCache
 from tickwheel.ports.queue import HINT
 
-from ...servers.redis import shared_redis, shared_redis_cluster  # noqa: TID252 - tests have no absolute name
+from ...servers.redis import shared_redis, shared_redis_cluster
 
 KINDS = ("memory", "redis", "redis_cluster")
 MANY = 60

@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from ...servers.waiting import POLL_S  # noqa: TID252 - tests have no absolute name
+from ...servers.waiting import POLL_S
 from .conftest import Two, hints
 
 

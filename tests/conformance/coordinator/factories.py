@@ -15,9 +15,9 @@ from tickwheel.adapters.postgresql.migrate import migrate
 from tickwheel.ports.coordinator import Coordinator
 from tickwheel.testing.virtual_clock import VirtualClock
 
-from ...servers.etcd import shared_etcd  # noqa: TID252 - tests are not installed, so they have no absolute name
-from ...servers.fake_consul import FakeConsul  # noqa: TID252 - as above
-from ...servers.postgresql_databases import copied_database, shared_server  # noqa: TID252 - as above
+from ...servers.etcd import shared_etcd
+from ...servers.fake_consul import FakeConsul
+from ...servers.postgresql_databases import copied_database, shared_server
 
 LAPSE_MS = 2_000
 PATIENT_MS = 10_000

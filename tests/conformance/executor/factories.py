@@ -26,8 +26,8 @@ from tickwheel.domain.outcome import OutcomeClass
 from tickwheel.ports.clock import Clock
 from tickwheel.ports.executor import Executor, Report
 
-from ...adapters.webhook.harness import wait_until  # noqa: TID252 - tests are not installed: no absolute name
-from ...adapters.webhook.sink import Sink, running_sink  # noqa: TID252 - as above
+from ...adapters.webhook.harness import wait_until
+from ...adapters.webhook.sink import Sink, running_sink
 from . import process_errands
 
 LIMIT_COUNT = 4

@@ -3,8 +3,8 @@
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
 
-from ...servers.postgresql_databases import emptied_store  # noqa: TID252 - tests have no absolute name
-from ...servers.redis import shared_redis, shared_redis_cluster  # noqa: TID252 - as above
+from ...servers.postgresql_databases import emptied_store
+from ...servers.redis import shared_redis, shared_redis_cluster
 from .yards import MemoryYard, PostgresYard, RedisYard, Yard
 
 

@@ -13,7 +13,7 @@ from tickwheel.adapters.system import SystemClock
 from tickwheel.ports.queue import Queue
 from tickwheel.testing.virtual_clock import VirtualClock
 
-from ...servers.redis import RedisServer  # noqa: TID252 - tests are not installed, so they have no absolute name
+from ...servers.redis import RedisServer
 
 VISIBLE_AGAIN_MS = 60_000
 SETTLING_TURNS = 10

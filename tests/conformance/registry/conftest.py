@@ -7,7 +7,7 @@ import pytest
 
 from tickwheel.testing.virtual_clock import VirtualClock
 
-from ..store.factories import BACKENDS  # noqa: TID252 - tests are not installed: no absolute name
+from ..store.factories import BACKENDS
 from .desk import Desk
 
 

@@ -11,8 +11,8 @@ from tickwheel.ports.registry import API_KEY, Act, AuditEntry, AuditLogQuery, Re
 from tickwheel.ports.store import Store
 from tickwheel.testing.virtual_clock import VirtualClock
 
-from ..store.arena import Arena  # noqa: TID252 - tests are not installed: no absolute name
-from ..store.factories import Backend  # noqa: TID252 - as above
+from ..store.arena import Arena
+from ..store.factories import Backend
 
 ACT = Act("key:alice", "job.create", "192.0.2.7")
 

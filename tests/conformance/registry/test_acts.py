@@ -23,9 +23,9 @@ from tickwheel.ports.store import (
     NewJob,
 )
 
-from ..store import decisions  # noqa: TID252 - tests are not installed: no absolute name
-from ..store.decisions import cancel, cancel_run, delete, redrive  # noqa: TID252 - as above
-from ..store.owner import Owner  # noqa: TID252 - as above
+from ..store import decisions
+from ..store.decisions import cancel, cancel_run, delete, redrive
+from ..store.owner import Owner
 from .desk import ACT, Desk, told
 
 SECRET = "planted-secret"

@@ -7,8 +7,8 @@ from tickwheel.ports.shards import HeldPair, Pair, Snapshot, Taken
 from tickwheel.ports.store import FirstTimer, NewJob
 from tickwheel.testing.virtual_clock import VirtualClock
 
-from ..store.arena import FAR_MS, Arena, timer_values  # noqa: TID252 - tests are not installed
-from ..store.owner import Owner  # noqa: TID252 - as above
+from ..store.arena import FAR_MS, Arena, timer_values
+from ..store.owner import Owner
 from .factories import Cluster, ClusterStore
 
 Fed = list[tuple[bytes, FirstTimer]]

@@ -14,10 +14,10 @@ from tickwheel.adapters.postgresql.partitions import make_window
 from tickwheel.interfaces.cli import checks_postgresql
 from tickwheel.wiring import inspect_shared_store
 
-from ...servers.postgresql import (  # noqa: TID252 - tests are not installed, so they have no absolute name
+from ...servers.postgresql import (
     PostgresServer,
 )
-from ...servers.waiting import wait_until  # noqa: TID252
+from ...servers.waiting import wait_until
 
 Call = Callable[..., Result]
 

@@ -34,7 +34,7 @@ from tickwheel.interfaces.http.answers import PreviewRequest
 from tickwheel.interfaces.http.operations import OPERATIONS
 from tickwheel.interfaces.http.schemas import components
 
-from ..cli.server_process import (  # noqa: TID252 - the tests are no package of a name
+from ..cli.server_process import (
     PATIENCE_S,
     ServerProcess,
     wait_until,

@@ -34,7 +34,7 @@ from tickwheel.services.signing_secrets import SigningSecrets
 from tickwheel.testing.seeded_randomness import SeededRandomness
 from tickwheel.testing.virtual_clock import VirtualClock
 
-from ...services.world import Events  # noqa: TID252 - tests are not installed, so they have no absolute name
+from ...services.world import Events
 from .asgi_client import AsgiClient, Reply
 from .bound_tokens import BoundTokens
 from .served import IdleOwner

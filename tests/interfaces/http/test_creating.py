@@ -7,7 +7,7 @@ import pytest
 from tickwheel.domain.requests.instants import format_instant
 from tickwheel.testing.virtual_clock import START_MS
 
-from ...unit.requests.samples import BILLING  # noqa: TID252 - the tests are no package of a name
+from ...unit.requests.samples import BILLING
 from .world import ENDPOINT, HttpWorld, one_off
 
 

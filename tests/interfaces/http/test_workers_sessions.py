@@ -32,7 +32,7 @@ async def test_a_worker_is_listed_with_what_it_said(world: PullWorld) -> None:
         "worker_id": worker_id,
         "name": "reports",
         "tenant_id": None,
-            "via": "http",
+        "via": "http",
         "version": "1.2",
         "handlers": ["b", "a"],
         "webhooks": True,

@@ -13,9 +13,9 @@ from tickwheel.ports.executor import Progress, Report, Work
 from tickwheel.ports.workers import WorkerNote
 from tickwheel.services.remote.worker_loop import WorkerLoop
 
-from ...services.world import FakeExecutor  # noqa: TID252 - tests have no absolute name
-from ..http.asgi_client import AsgiClient  # noqa: TID252 - as above
-from ..http.pull_world import PullWorld  # noqa: TID252 - as above
+from ...services.world import FakeExecutor
+from ..http.asgi_client import AsgiClient
+from ..http.pull_world import PullWorld
 
 T = TypeVar("T")
 

@@ -10,7 +10,7 @@ import pytest
 from tickwheel.domain.outcome import OK, Outcome, OutcomeClass, ProgressNote
 from tickwheel.domain.run import RunState
 
-from ..http.pull_world import PullWorld  # noqa: TID252 - tests have no absolute name
+from ..http.pull_world import PullWorld
 from .pulling import Puller
 
 QUICK: dict[str, Any] = {"retry_policy": {"max_retries": 3, "initial_interval_sec": 1, "max_interval_sec": 1}}

@@ -22,7 +22,7 @@ from tickwheel.services.scheduler import Scheduler, SchedulerSettings
 from tickwheel.testing.seeded_randomness import SeededRandomness
 from tickwheel.testing.virtual_clock import VirtualClock
 
-from ..world import (  # noqa: TID252 - tests are not installed, so they have no absolute name
+from ..world import (
     Call,
     Events,
     FakeExecutor,

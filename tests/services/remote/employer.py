@@ -14,7 +14,7 @@ from tickwheel.ports.workers import WorkerNote
 from tickwheel.services.remote.worker_loop import WorkerLoop
 from tickwheel.testing.virtual_clock import VirtualClock
 
-from ..world import Events, FakeExecutor  # noqa: TID252 - tests have no absolute name
+from ..world import Events, FakeExecutor
 
 LEASE_MS = 30_000
 SESSION_MS = 15_000

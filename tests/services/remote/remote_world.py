@@ -14,7 +14,7 @@ from tickwheel.services.remote.routes import worker_routes
 from tickwheel.services.remote.taking import Begun, Taking
 from tickwheel.services.scheduler import SchedulerSettings
 
-from ..world import World  # noqa: TID252 - tests are not installed, so they have no absolute name
+from ..world import World
 
 LEASE_MS = 30_000
 NAMES = ("far",)

@@ -25,7 +25,7 @@ from tickwheel.services.remote.worker_loop import WorkerLoop
 from tickwheel.testing.seeded_randomness import SeededRandomness
 from tickwheel.testing.virtual_clock import VirtualClock
 
-from ..world import Events, FakeExecutor  # noqa: TID252 - tests have no absolute name
+from ..world import Events, FakeExecutor
 
 LEASE_MS = 30_000
 TARGET = Target(type=TargetType.HANDLER, name="work")

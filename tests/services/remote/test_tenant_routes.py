@@ -25,7 +25,7 @@ from tickwheel.services.remote.outbox import REPUBLISH_MS
 from tickwheel.services.remote.routes import KEPT_MS
 from tickwheel.services.scheduler import Scheduler
 
-from ..world import World  # noqa: TID252 - tests are not installed, so they have no absolute name
+from ..world import World
 from .remote_world import Remote, begin_all, remote_world, run_of
 
 STRANGE = [

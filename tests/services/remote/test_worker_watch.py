@@ -12,7 +12,7 @@ from tickwheel.services.remote.routes import KEPT_MS, Routes
 from tickwheel.services.remote.watch import PROOF_MS, READ_MS, WorkerWatch
 from tickwheel.testing.virtual_clock import VirtualClock
 
-from ..world import Events  # noqa: TID252 - tests are not installed, so they have no absolute name
+from ..world import Events
 
 NOTE = WorkerNote(name="w", handlers=("far",), slots=4, address="somewhere")
 

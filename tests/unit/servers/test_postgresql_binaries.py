@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from ...servers import postgresql_binaries  # noqa: TID252 - tests are not installed: no absolute name
-from ...servers.postgresql_binaries import SETTING, find_binaries, other_versions  # noqa: TID252 - as above
+from ...servers import postgresql_binaries
+from ...servers.postgresql_binaries import SETTING, find_binaries, other_versions
 
 
 @pytest.fixture(autouse=True)

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from ...servers.proxy import Proxy  # noqa: TID252 - tests are not installed, so they have no absolute name
+from ...servers.proxy import Proxy
 
 PATIENCE_S = 10
 
