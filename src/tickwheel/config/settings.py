@@ -155,6 +155,9 @@ class Settings:
     window_seconds: int = _setting(3_600, "How far ahead waiting timers are held in memory.", low=60, high=86_400)
     armed_limit: int = _setting(10_000_000, "Most timers held in memory.", low=1_000, high=200_000_000)
     retention_days: int = _setting(7, "How long finished runs and jobs are kept.", low=1, high=3_650)
+    audit_log_days: int = _setting(
+        90, "How long entries of the audit log are kept; 0: for ever.", low=0, high=36_500
+    )
     log_format: str = _setting("text", "Log lines as text or json.")
     log_level: str = _setting("info", "Least level that is logged: debug, info, warning, error.")
 
