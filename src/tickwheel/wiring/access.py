@@ -1,4 +1,7 @@
-"""Who may do what on this node: API keys, tokens of the settings and of an issuer, from the settings."""
+"""Who may do what on this node, from the settings: API keys, tokens of the settings and of an issuer.
+
+And how long it is remembered who did what.
+"""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -8,11 +11,13 @@ from tickwheel.adapters.system import SystemClock, SystemRandomness
 from tickwheel.config import Settings
 from tickwheel.domain.access import Role
 from tickwheel.domain.errors import ConfigError, FieldProblem, StoreUnavailable
+from tickwheel.domain.ids import DAY_MS
 from tickwheel.ports.clock import Clock
 from tickwheel.ports.events import EventSink
 from tickwheel.ports.registry import Registry
 from tickwheel.ports.tokens import TokenVerifier
 from tickwheel.services.api_keys import ApiKeys
+from tickwheel.services.audit_log_retention import AuditLogRetention
 from tickwheel.services.authentication import Authentication
 from tickwheel.services.supervision import supervise
 from tickwheel.wiring.shared_store import is_shared, open_shared_store
@@ -20,13 +25,23 @@ from tickwheel.wiring.stores import AuditedStore, open_store, store_url
 
 
 class Access:
-    """`open` it before the API is served; `start` keeps keys fresh until `stop`."""
+    """`open` it before the API is served; `start` keeps keys fresh, and the audit log short, until `stop`."""
 
-    def __init__(self, settings: Settings, registry: Registry, clock: Clock, events: EventSink) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        registry: Registry,
+        clock: Clock,
+        events: EventSink,
+        is_leader: Callable[[], bool],
+    ) -> None:
         self._clock, self._events = clock, events
         self.api_keys = ApiKeys(registry, clock, SystemRandomness())
         verifier = _verifier(settings, clock) if settings.accepts_jwt else None
         self.authentication = Authentication(clock, tokens=settings.token, keys=self.api_keys, verifier=verifier)
+        self._audit_log = AuditLogRetention(
+            registry=registry, clock=clock, keep_ms=settings.audit_log_days * DAY_MS, is_leader=is_leader
+        )
         self._loops: list[asyncio.Task[None]] = []
 
     async def open(self, *, ask_for_tokens: bool) -> None:
@@ -35,10 +50,11 @@ class Access:
         self.authentication.required = ask_for_tokens and self.authentication.is_set_up
 
     def start(self) -> None:
-        """Begin to keep keys fresh, on the running event loop."""
+        """Begin, on the running event loop."""
         loops: dict[str, Callable[[], Awaitable[None]]] = {
             "api keys": self.api_keys.run,
             "api key uses": self.api_keys.run_uses,
+            "audit log retention": self._audit_log.run,
         }
         for name, loop in loops.items():
             running = supervise(name, loop, self._clock, self._events)

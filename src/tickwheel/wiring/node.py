@@ -114,7 +114,7 @@ class Node:
         self.runs = Runs(store=store, owner=owner, clock=clock)
         self.dead_letters = DeadLetters(store=store, owner=owner, clock=clock)
         self._queue, self._known_keys = queue, known_keys
-        self.access = Access(settings, store, clock, events)
+        self.access = Access(settings, store, clock, events, _leads(cluster))
         add_access_gauges(metrics, self.access.authentication)
         self.demand = None if scheduler is None else build_demand(scheduler, self._ownership, clock)
         if self.demand is not None:
@@ -203,6 +203,10 @@ class Node:
         """Drain, then close."""
         await self.drain()
         await self.aclose()
+
+
+def _leads(cluster: Cluster | None) -> Callable[[], bool]:
+    return (lambda: True) if cluster is None else cluster.is_leader
 
 
 def _nothing() -> None:
@@ -346,8 +350,7 @@ class _Parts:
         opened: Secrets,
         known_keys: KnownKeys | None = None,
     ) -> Node:
-        is_leader = cluster.is_leader if cluster is not None else lambda: True
-        audit = StandingAudit(store=store, clock=clock, events=self._events, is_leader=is_leader)
+        audit = StandingAudit(store=store, clock=clock, events=self._events, is_leader=_leads(cluster))
         if scheduler is not None:
             add_audit_gauges(self._metrics, audit)
         return Node(
