@@ -19,6 +19,7 @@ from tickwheel.config.settings import (
     Settings,
     Wrong,
 )
+from tickwheel.config.tls_rules import check_tls
 from tickwheel.domain.egress_proxy import read_proxies
 from tickwheel.domain.errors import FieldProblem
 from tickwheel.domain.nat64 import read_prefixes
@@ -44,6 +45,7 @@ def check_together(settings: Settings, origin: Mapping[str, str], problems: list
     _check_texts(settings, wrong)
     _check_tokens(settings, wrong)
     check_jwt(settings, wrong)
+    check_tls(settings, wrong)
     _check_secrets_keys(settings, wrong)
     _check_store(settings, wrong)
     _check_roles(settings, wrong)

@@ -65,6 +65,23 @@ class Settings:
         "What a node on PostgreSQL does: api, scheduler and worker, or some of them.",
         by_comma=True,
     )
+    tls_cert: str = _setting(
+        "", "Certificate to serve over TLS with: a PEM file, read again when it is renewed (default: plain HTTP)."
+    )
+    tls_key: str = _setting("", "Its private key: a PEM file that nobody else can read.")
+    tls_key_password: str = _setting("", "Password of that file, if it is encrypted.")
+    tls_client_ca: str = _setting(
+        "", "Clients need a certificate that an authority of this PEM file has signed, besides a token."
+    )
+    connections: int = _setting(
+        10_000, "Connections that a process keeps; idle ones make room for new ones.", low=16, high=1_000_000
+    )
+    connections_per_address: int = _setting(
+        5_000, "Connections of one client's address (of IPv6, of its /64).", low=1, high=1_000_000
+    )
+    request_seconds: int = _setting(
+        20, "How long a request may take to arrive; a long body gets more while it flows.", low=1, high=3_600
+    )
     coordinator: str = _setting(
         "", "Who says which nodes live: etcd://… or consul://… (default: rows in the PostgreSQL store)."
     )
@@ -188,7 +205,9 @@ class Settings:
         return f"Settings({', '.join(f'{k}={v!r}' for k, v in shown.items())})"
 
 
-SECRET: Final = frozenset({"token", "jwt_secret", "webhook_secret", "secrets_key", "secrets_key_command"})
+SECRET: Final = frozenset(
+    {"token", "tls_key_password", "jwt_secret", "webhook_secret", "secrets_key", "secrets_key_command"}
+)
 WITH_PASSWORDS: Final = ("store", "coordinator", "queue", "buffer", "key_cache", "lease_cache", "store_reads")
 """Addresses that may hold a password."""
 TYPES: Final[dict[str, Any]] = get_type_hints(Settings)
