@@ -53,7 +53,7 @@ class KeySet:
         if self._is_old():
             await self._fetch()
         found = self._matching(algorithm, key_id)
-        if not found and self._may_try():
+        if not found:
             await self._fetch()
             found = self._matching(algorithm, key_id)
         if not found and not self._keys:
@@ -73,6 +73,7 @@ class KeySet:
         return self._tried_at_ms is None or self._clock.monotonic_ms() - self._tried_at_ms > PAUSE_MS
 
     async def _fetch(self) -> None:
+        """Fetch, or wait for who does so already; nothing within `PAUSE_MS` of the last time."""
         async with self._fetching:
             if not self._may_try():
                 return
