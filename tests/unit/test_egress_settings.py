@@ -102,8 +102,8 @@ def test_ports_come_with_commas() -> None:
 
 
 def test_passwords_of_proxies_are_not_shown() -> None:
-    shown = repr(Settings(egress_proxy=("http://u:secret@a.example", "eu=http://u:secret@b.example")))
-    assert "secret" not in shown
+    shown = repr(Settings(egress_proxy=("http://u:hunter2@a.example", "eu=http://u:hunter2@b.example")))
+    assert "hunter2" not in shown
     assert "eu=http://u:***@b.example" in shown
 
 
