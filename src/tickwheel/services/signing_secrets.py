@@ -165,18 +165,27 @@ class SigningSecrets:
             raise _no_such_secret(name)
         await self._read_again()
 
-    async def reseal(self, act: Act) -> int:
-        """Seal all keys under the key that seals now; how many secrets were changed. Raises `CannotSign`."""
+    async def reseal(self, act: Act, on_left: Callable[[CannotSign], None] | None = None) -> int:
+        """Seal all keys under the key that seals now; how many secrets were changed.
+
+        A secret that can't be opened is told to `on_left` and stays as it is. Raises `CannotSign` without it.
+        """
         await self._cache.refresh()
         changed = 0
         for (tenant_id, name), known in list(self._cache.all().items()):
 
             def anew(secret: SigningSecret, tenant_id: str = tenant_id, name: str = name) -> SigningSecret:
-                return SigningSecret(tuple(self._resealed(tenant_id, name, key) for key in secret.keys))
+                live = secret.live(self._clock.now_ms())
+                return SigningSecret(tuple(self._resealed(tenant_id, name, key) for key in live))
 
-            if anew(known) != known:
-                await self._change(tenant_id, name, anew, act)
-                changed += 1
+            try:
+                if anew(known) != known:
+                    await self._change(tenant_id, name, anew, act)
+                    changed += 1
+            except CannotSign as error:
+                if on_left is None:
+                    raise
+                on_left(error)
         return changed
 
     def _resealed(self, tenant_id: str, name: str, key: SigningKey) -> SigningKey:

@@ -9,12 +9,13 @@ from tickwheel.domain.redaction import redacted
 from tickwheel.ports.audit import Audited
 from tickwheel.ports.clock import Clock
 from tickwheel.ports.registry import Registry
+from tickwheel.ports.specs import SpecStore
 from tickwheel.ports.store import Store
 from tickwheel.wiring.schema import pending_steps, sqlite_path
 from tickwheel.wiring.shared_store import is_shared, open_shared_store
 
 
-class AuditedStore(Store, Audited, Registry, Protocol):
+class AuditedStore(Store, Audited, Registry, SpecStore, Protocol):
     """What every store here is."""
 
 

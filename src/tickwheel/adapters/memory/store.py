@@ -27,6 +27,7 @@ from tickwheel.adapters.memory.claims import ClaimTransaction
 from tickwheel.adapters.memory.completions import CompletionTransaction
 from tickwheel.adapters.memory.ownership import Ownership
 from tickwheel.adapters.memory.registry import MemoryRegistry
+from tickwheel.adapters.memory.specs import MemorySpecs
 from tickwheel.adapters.memory.tables import Tables
 from tickwheel.adapters.memory.views import full_run, job_view, with_progress
 from tickwheel.domain.columns import Bools, Ints, Rows
@@ -60,7 +61,7 @@ from tickwheel.ports.store import (
 from tickwheel.ports.workers import WorkerNote, WorkerState
 
 
-class MemoryStore(MemoryRegistry):
+class MemoryStore(MemoryRegistry, MemorySpecs):
     """Implements `ports.store.Store`, `ports.shards.ShardStore` and `Registry`; `clock` is the store's clock."""
 
     def __init__(self, clock: Clock, tables: Tables | None = None) -> None:

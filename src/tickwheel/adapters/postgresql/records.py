@@ -5,7 +5,6 @@ from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 from tickwheel.adapters.postgresql.arrays import int2s, int4s, int8s, uuids_of
-from tickwheel.adapters.postgresql.session import Params
 from tickwheel.adapters.postgresql.statements import load_statements
 from tickwheel.domain.columns import FLAG_KIND_MASK
 from tickwheel.domain.ids import shard_of
@@ -55,7 +54,7 @@ def uuid_of(job_id: bytes) -> UUID:
     return UUID(bytes=job_id)
 
 
-def job_keys(job_ids: Sequence[bytes]) -> Params:
+def job_keys(job_ids: Sequence[bytes]) -> dict[str, Any]:
     """The bindings of a statement that looks jobs up by id; at least one."""
     homes = [home_of(job_id) for job_id in job_ids]
     return {"homes": int4s(homes), "ids": uuids_of(job_ids), "home_set": int4s(sorted(set(homes)))}

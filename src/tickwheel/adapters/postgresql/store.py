@@ -58,6 +58,7 @@ from tickwheel.adapters.postgresql.session import (
     Session,
     connect,
 )
+from tickwheel.adapters.postgresql.specs import PostgresqlSpecs
 from tickwheel.adapters.postgresql.upkeep import Upkeep
 from tickwheel.domain.columns import CLAIMED, TIMER, Bools, Ints, Rows, empty
 from tickwheel.domain.errors import ConfigError, FieldProblem
@@ -129,7 +130,7 @@ async def open_postgresql_store(
     return PostgresqlStore(url, clock, reader_url=reader_url, pinned_clock=pinned_clock, history=written)
 
 
-class PostgresqlStore(PostgresqlAudit, PostgresqlRegistry):
+class PostgresqlStore(PostgresqlAudit, PostgresqlRegistry, PostgresqlSpecs):
     """Implements `ports.store.Store` and `ports.shards.ShardStore`; made by `open_postgresql_store`."""
 
     def __init__(

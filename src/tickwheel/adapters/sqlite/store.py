@@ -35,6 +35,7 @@ from tickwheel.adapters.sqlite.migrate import migrate
 from tickwheel.adapters.sqlite.ownership import Ownership
 from tickwheel.adapters.sqlite.readers import Reader
 from tickwheel.adapters.sqlite.registry import SqliteRegistry
+from tickwheel.adapters.sqlite.specs import SqliteSpecs
 from tickwheel.adapters.sqlite.sweep import Sweeper
 from tickwheel.adapters.sqlite.writer import Writer
 from tickwheel.domain.columns import CLAIMED, TIMER, Bools, Ints, Rows, empty
@@ -92,7 +93,7 @@ def _open(folder: Path, clock: Clock) -> "SqliteStore":
         raise
 
 
-class SqliteStore(SqliteRegistry):
+class SqliteStore(SqliteRegistry, SqliteSpecs):
     """Implements `ports.store.Store` and `Registry`; made by `open_sqlite_store`."""
 
     def __init__(self, folder: Path, connection: apsw.Connection, lock: FolderLock, clock: Clock) -> None:
