@@ -8,6 +8,7 @@ from typing import Final
 from tickwheel.adapters.peers import TcpPeers
 from tickwheel.adapters.system import SystemRandomness
 from tickwheel.config import Settings
+from tickwheel.domain.vitals import Vitals
 from tickwheel.ports.events import EventSink
 from tickwheel.ports.shards import ShardStore
 from tickwheel.services.ownership.holdings import Holdings
@@ -49,6 +50,7 @@ class Cluster:
         self.ownership: Ownership | None = None
         self._scheduler: Scheduler | None = None
         self._close_coordinator: Callable[[], Awaitable[None]] | None = None
+        self.vitals: Callable[[], Vitals] = Vitals
 
     def join(self, scheduler: Scheduler) -> None:
         """Let this node own shards and fire them through `scheduler`. Raises `ConfigError`."""
@@ -120,6 +122,7 @@ class Cluster:
             self.ownership.set_clock_difference(self._clock.difference_ms)
             if self._scheduler is not None:
                 self.ownership.say_load(self._scheduler.elsewhere.load())
+            self.ownership.say_vitals(self.vitals())
             if reason != self._unfit:
                 self.ownership.set_unfit(reason)
         self._unfit = reason

@@ -6,6 +6,7 @@ from typing import Final
 import msgspec
 
 from tickwheel.domain.scaling import LaneLoad
+from tickwheel.domain.vitals import Vitals
 
 SCHEDULER_ROLE: Final = "scheduler"
 LARGEST_NOTE_BYTES: Final = 4_096
@@ -22,6 +23,8 @@ class NodeNote(msgspec.Struct, frozen=True):
     draining: bool = False
     clock_difference_ms: int = 0
     load: tuple[LaneLoad, ...] = ()  # what it has for workers elsewhere, by lane
+    vitals: Vitals = Vitals()
+    leads: bool = False  # does the chores of all
 
     @property
     def is_candidate(self) -> bool:
@@ -40,7 +43,7 @@ def decode_note(payload: bytes) -> NodeNote:
         return UNREADABLE
     try:
         return _DECODER.decode(payload)
-    except msgspec.MsgspecError:
+    except (msgspec.MsgspecError, RecursionError):
         return UNREADABLE
 
 

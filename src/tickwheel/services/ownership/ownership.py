@@ -26,6 +26,7 @@ import msgspec
 
 from tickwheel.domain.errors import OutcomeUnknown, StoreUnavailable
 from tickwheel.domain.scaling import LaneLoad
+from tickwheel.domain.vitals import Vitals
 from tickwheel.ports.clock import Clock, Randomness
 from tickwheel.ports.coordinator import Coordinator
 from tickwheel.ports.events import Deposed, EventSink
@@ -147,6 +148,10 @@ class Ownership:
     def say_load(self, load: Sequence[LaneLoad]) -> None:
         """What this node has for workers elsewhere."""
         self._beats.say(load=tuple(load))
+
+    def say_vitals(self, vitals: Vitals) -> None:
+        """How this node does."""
+        self._beats.say(vitals=vitals, leads=self.leadership.is_leader())
 
     def loads(self) -> Sequence[Sequence[LaneLoad]]:
         """The same of all others that are alive."""

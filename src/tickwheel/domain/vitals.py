@@ -1,0 +1,118 @@
+"""How a node does, in few numbers: what it started and ended in the last minute, how late, and what waits.
+
+Travels with a node's beats, so it is short. Times are integers of milliseconds.
+"""
+
+from collections.abc import Iterable
+from enum import StrEnum
+from typing import Final
+
+import msgspec
+
+from tickwheel.domain.lanes import LANE_COUNT
+
+LATE_MS: Final = 1_000
+"""Lateness above which a run was late: the promise is that 99 of 100 begin within it."""
+
+
+class LaneVitals(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """One lane in the last minute. The lateness of 50 and 99 in 100 starts, and the greatest of all."""
+
+    started: int = 0
+    p50_ms: int = 0
+    p99_ms: int = 0
+    max_ms: int = 0
+    backlog: int = 0  # due now, and waiting for a slot
+    oldest_due_ms: int = 0  # instant of the oldest of these; 0 = nothing waits
+
+
+class Vitals(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """A whole node. `succeeded`, `failed` and `dead` are attempts of the last minute, and runs that gave up."""
+
+    lanes: tuple[LaneVitals, ...] = (LaneVitals(),) * LANE_COUNT
+    succeeded: int = 0
+    failed: int = 0
+    dead: int = 0
+    in_flight: int = 0
+    armed: int = 0  # timers in the wheel
+    held: int = 0  # due, and waiting for their target or a limit
+
+    @property
+    def started(self) -> int:
+        """Attempts begun in the last minute."""
+        return sum(lane.started for lane in self.lanes)
+
+    @property
+    def backlog(self) -> int:
+        """Due, and waiting for a slot."""
+        return sum(lane.backlog for lane in self.lanes)
+
+    @property
+    def oldest_due_ms(self) -> int:
+        """Instant of the oldest due timer that waits for a slot; 0 = none does."""
+        return min((lane.oldest_due_ms for lane in self.lanes if lane.oldest_due_ms), default=0)
+
+
+def sum_vitals(nodes: Iterable[Vitals]) -> Vitals:
+    """All nodes as one: counts add up, lateness is that of the slowest node."""
+    total = Vitals()
+    for node in nodes:
+        lanes = tuple(_both(a, b) for a, b in zip(total.lanes, node.lanes[:LANE_COUNT], strict=False))
+        total = Vitals(
+            lanes + total.lanes[len(lanes) :],
+            total.succeeded + node.succeeded,
+            total.failed + node.failed,
+            total.dead + node.dead,
+            total.in_flight + node.in_flight,
+            total.armed + node.armed,
+            total.held + node.held,
+        )
+    return total
+
+
+def _both(a: LaneVitals, b: LaneVitals) -> LaneVitals:
+    oldest = min((one for one in (a.oldest_due_ms, b.oldest_due_ms) if one), default=0)
+    return LaneVitals(
+        a.started + b.started,
+        max(a.p50_ms, b.p50_ms),
+        max(a.p99_ms, b.p99_ms),
+        max(a.max_ms, b.max_ms),
+        a.backlog + b.backlog,
+        oldest,
+    )
+
+
+class Standing(StrEnum):
+    """Whether the installation is on time, in one word."""
+
+    IDLE = "idle"
+    ON_TIME = "on_time"
+    LATE = "late"
+
+
+def standing(vitals: Vitals, now_ms: int) -> tuple[Standing, str]:
+    """The word, and a sentence that says why. What waits now counts more than what was late."""
+    waited_ms = now_ms - vitals.oldest_due_ms if vitals.oldest_due_ms else 0
+    if waited_ms > LATE_MS:
+        waiting = f"{vitals.backlog:,} due {'runs wait' if vitals.backlog != 1 else 'run waits'} for a slot"
+        return Standing.LATE, f"Late: {waiting}, the oldest for {seconds_text(waited_ms)}."
+    worst = max(vitals.lanes, key=lambda lane: lane.p99_ms, default=LaneVitals())
+    runs = f"{vitals.started:,} {'runs' if vitals.started != 1 else 'run'}"
+    if worst.p99_ms > LATE_MS:
+        return Standing.LATE, (
+            f"Late: of the {runs} of the last minute the slowest in 100 began {seconds_text(worst.p99_ms)} after "
+            "they were due."
+        )
+    if vitals.started:
+        return Standing.ON_TIME, f"On time: {runs} began in the last minute, 99 of 100 within {worst.p99_ms} ms."
+    return Standing.IDLE, "Nothing was due in the last minute, and nothing waits."
+
+
+def seconds_text(length_ms: int) -> str:
+    """`1.4 s`, `3 min 20 s`, `2 h 5 min`."""
+    if length_ms < 60_000:
+        return f"{length_ms / 1000:.1f} s"
+    minutes, seconds = divmod(length_ms // 1000, 60)
+    if minutes < 60:
+        return f"{minutes} min {seconds} s"
+    return f"{minutes // 60} h {minutes % 60} min"

@@ -1,0 +1,1 @@
+"""What happens now, for people who look on."""

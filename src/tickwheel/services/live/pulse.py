@@ -1,0 +1,121 @@
+"""How this node does now, and how all nodes do together."""
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+import msgspec
+
+from tickwheel.domain.lanes import LANE_COUNT
+from tickwheel.domain.vitals import Vitals, sum_vitals
+from tickwheel.services.live.recent import Recent
+from tickwheel.services.ownership.membership import Standing
+from tickwheel.services.ownership.ownership import Ownership
+from tickwheel.services.ready import KIND_HANDLER, KIND_WEBHOOK
+from tickwheel.services.scheduler import Scheduler
+
+_KINDS: Final = (KIND_WEBHOOK, KIND_HANDLER)
+
+
+class NodeView(msgspec.Struct, frozen=True):
+    """One node as this one sees it. `standing`: alive, new (not judged yet) or silent (for `silent_ms`)."""
+
+    name: str
+    incarnation: str
+    standing: str
+    silent_ms: int
+    version: str
+    roles: tuple[str, ...]
+    unfit: str
+    draining: bool
+    clock_difference_ms: int
+    is_this: bool
+    is_leader: bool
+    vitals: Vitals
+
+
+class Pulse:
+    """Asked once a second or so, by people who look on and by the beats of the node."""
+
+    def __init__(
+        self,
+        recent: Recent,
+        scheduler: Scheduler | None,
+        *,
+        ownership: Callable[[], Ownership | None],
+        is_leader: Callable[[], bool],
+        name: str,
+        version: str,
+        roles: Sequence[str],
+    ) -> None:
+        self.recent = recent
+        self._scheduler, self._ownership, self._is_leader = scheduler, ownership, is_leader
+        self._name, self._version, self._roles = name, version, tuple(roles)
+
+    def vitals(self) -> Vitals:
+        """Of this node."""
+        scheduler = self._scheduler
+        backlog, oldest_due_ms = [0] * LANE_COUNT, [0] * LANE_COUNT
+        if scheduler is None:
+            return Vitals(self.recent.lanes(backlog, oldest_due_ms), *self.recent.ends())
+        for kind in _KINDS:
+            for lane, due_ms in enumerate(scheduler.ready.oldest_due_ms(kind)):
+                backlog[lane] += scheduler.ready.count(kind, lane)
+                if due_ms is not None:
+                    oldest_due_ms[lane] = min(due_ms, oldest_due_ms[lane] or due_ms)
+        return Vitals(
+            self.recent.lanes(backlog, oldest_due_ms),
+            *self.recent.ends(),
+            in_flight=sum(len(pool.inflight) for pool in scheduler.pools),
+            armed=len(scheduler.wheel),
+            held=scheduler.gate.held_count + len(scheduler.limits),
+        )
+
+    def nodes(self) -> list[NodeView]:
+        """This node, then the others by name."""
+        own, ownership = self.vitals(), self._ownership()
+        this = NodeView(
+            name=self._name,
+            incarnation="",
+            standing=Standing.ALIVE.value,
+            silent_ms=0,
+            version=self._version,
+            roles=self._roles,
+            unfit="",
+            draining=False,
+            clock_difference_ms=0,
+            is_this=True,
+            is_leader=self._is_leader(),
+            vitals=own,
+        )
+        if ownership is None:
+            return [this]
+        note = ownership.note
+        this = msgspec.structs.replace(
+            this,
+            incarnation=ownership.incarnation,
+            unfit=note.unfit,
+            draining=note.draining,
+            clock_difference_ms=note.clock_difference_ms,
+        )
+        others = [
+            NodeView(
+                name=member.note.name,
+                incarnation=member.incarnation,
+                standing=member.standing.value,
+                silent_ms=member.silent_ms,
+                version=member.note.version,
+                roles=member.note.roles,
+                unfit=member.note.unfit,
+                draining=member.note.draining,
+                clock_difference_ms=member.note.clock_difference_ms,
+                is_this=False,
+                is_leader=member.note.leads,
+                vitals=member.note.vitals,
+            )
+            for member in ownership.members()
+        ]
+        return [this, *sorted(others, key=lambda node: (node.name, node.incarnation))]
+
+    def all(self) -> Vitals:
+        """Of all nodes that are alive, together."""
+        return sum_vitals(node.vitals for node in self.nodes() if node.standing == Standing.ALIVE.value)
