@@ -87,6 +87,12 @@ def next_occurrence(spec: Spec, after_ms: int, effective_ms: int) -> int | None:
     return _calendar(spec).next_after(max(after_ms, effective_ms))
 
 
+def previous_occurrence(spec: Spec, before_ms: int, since_ms: int) -> int | None:
+    """The last occurrence before an instant that lies after another one; None if there is none."""
+    newest = _newest(_calendar(spec), since_ms, before_ms - 1, 1)
+    return newest[-1] if newest else None
+
+
 def first_occurrence(spec: Spec, now_ms: int) -> int | None:
     """The first occurrence of a job that is created now: never one that lies before it."""
     return _calendar(spec).next_after(now_ms)
