@@ -18,7 +18,7 @@ class StoredSpec(NamedTuple):
 
 
 class SpecPiece(NamedTuple):
-    """The next jobs: how many were looked at, and the specs of those with headers. `after` None: it was the last."""
+    """How many jobs were looked at, and the specs of those with headers. `after` None: there are no more."""
 
     looked_at: int
     specs: Sequence[StoredSpec]

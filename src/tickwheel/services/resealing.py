@@ -1,8 +1,8 @@
 """Seals everything that is stored under the key that seals now: headers of jobs, then keys of signing secrets.
 
-It goes over all jobs, those that are over as well: a key may be thrown away only when nothing stored needs it. What
-can't be opened is left as it is and named. Nodes may work meanwhile; they need both keys until they start anew,
-for they have jobs in memory as they were before.
+It goes over all jobs, those that are over as well: a key may be thrown away only when nothing stored needs it.
+What can't be opened is left as it is and named. Nodes may work meanwhile; they need both keys until they start
+anew, for they have jobs in memory as they were before.
 
 Going over it again begins anew and finds less to do, so an end by force costs nothing but time.
 """

@@ -15,10 +15,12 @@ from tickwheel.wiring.schema import (
     pending_steps,
     sqlite_path,
 )
+from tickwheel.wiring.secrets import open_signing_secrets, reseal_store
 from tickwheel.wiring.shared_store import is_shared
 from tickwheel.wiring.stores import open_any_store, open_store, shown_store, store_url
 from tickwheel.wiring.system import system_clock, system_randomness
 from tickwheel.wiring.unlimited import start_with_unlimited_credits
+from tickwheel.wiring.vault import find_vault, make_key_line
 from tickwheel.wiring.worker import WorkerProcess, open_worker
 
 if TYPE_CHECKING:
@@ -33,18 +35,22 @@ __all__ = [
     "after_restore",
     "audit_store",
     "configure_logs",
+    "find_vault",
     "handler_names",
     "inspect_shared_store",
     "is_shared",
+    "make_key_line",
     "migrate_shared_store",
     "node_name",
     "open_any_store",
     "open_api_keys",
     "open_node",
+    "open_signing_secrets",
     "open_store",
     "open_worker",
     "pending_steps",
     "registered_handlers",
+    "reseal_store",
     "shown_store",
     "sqlite_path",
     "start_with_unlimited_credits",

@@ -20,8 +20,7 @@ from tickwheel.services.api_keys import ApiKeys
 from tickwheel.services.audit_log_retention import AuditLogRetention
 from tickwheel.services.authentication import Authentication
 from tickwheel.services.supervision import supervise
-from tickwheel.wiring.shared_store import is_shared, open_shared_store
-from tickwheel.wiring.stores import AuditedStore, open_store, store_url
+from tickwheel.wiring.stores import open_settings_store
 
 
 class Access:
@@ -77,10 +76,7 @@ class Access:
 async def open_api_keys(settings: Settings) -> AsyncIterator[ApiKeys]:
     """The keys of a store, for a command. Raises `ConfigError` and `StoreUnavailable`."""
     clock = SystemClock()
-    if is_shared(settings.store):
-        store: AuditedStore = (await open_shared_store(settings, clock))[0]
-    else:
-        store = await open_store(store_url(settings), clock, auto_migrate=settings.auto_migrate)
+    store = await open_settings_store(settings, clock)
     try:
         yield ApiKeys(store, clock, SystemRandomness())
     finally:

@@ -8,6 +8,7 @@ from tickwheel.domain.errors import ConfigError, FieldProblem
 from tickwheel.domain.redaction import redacted
 from tickwheel.ports.audit import Audited
 from tickwheel.ports.clock import Clock
+from tickwheel.ports.keys import KeyedStore
 from tickwheel.ports.registry import Registry
 from tickwheel.ports.specs import SpecStore
 from tickwheel.ports.store import Store
@@ -15,7 +16,7 @@ from tickwheel.wiring.schema import pending_steps, sqlite_path
 from tickwheel.wiring.shared_store import is_shared, open_shared_store
 
 
-class AuditedStore(Store, Audited, Registry, SpecStore, Protocol):
+class AuditedStore(Store, Audited, Registry, SpecStore, KeyedStore, Protocol):
     """What every store here is."""
 
 
@@ -35,6 +36,13 @@ async def open_any_store(url: str, clock: Clock) -> AuditedStore:
         return await open_store(url, clock)
     store, _ = await open_shared_store(Settings(store=url), clock)
     return store
+
+
+async def open_settings_store(settings: Settings, clock: Clock) -> AuditedStore:
+    """The store of the settings, for a command that works on it. Raises `ConfigError` and `StoreUnavailable`."""
+    if is_shared(settings.store):
+        return (await open_shared_store(settings, clock))[0]
+    return await open_store(store_url(settings), clock, auto_migrate=settings.auto_migrate)
 
 
 async def open_store(url: str, clock: Clock, *, auto_migrate: bool = True) -> AuditedStore:

@@ -21,6 +21,7 @@ COMMANDS: Final = LazyCommands(
         "dlq": Entry(f"{_HERE}.dlq:dlq", "Runs that are out of attempts: list, run again, delete."),
         "workers": Entry(f"{_HERE}.workers:workers", "List the live workers."),
         "tokens": Entry(f"{_HERE}.tokens:tokens", "Make, rotate and revoke API keys."),
+        "secrets": Entry(f"{_HERE}.secrets:secrets", "Make and rotate signing secrets; keys of stored secrets."),
         "audit-log": Entry(f"{_HERE}.audit_log:audit_log", "Read who changed what."),
         "preview": Entry(f"{_HERE}.preview:preview", "Show when a cron expression fires."),
         "migrate": Entry(f"{_HERE}.migrate:migrate", "Bring the database to this version's schema."),

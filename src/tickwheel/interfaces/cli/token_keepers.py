@@ -1,22 +1,19 @@
 """Where API keys are kept: on a running server, or in a store that is opened for the command."""
 
-import getpass
-import os
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, Protocol
 
 import msgspec
 
-from tickwheel.config import Settings, load_settings
+from tickwheel.config import Settings
 from tickwheel.domain.access import Role, Scope
-from tickwheel.domain.errors import ConfigError, FieldProblem, InvalidRequest
+from tickwheel.domain.errors import FieldProblem, InvalidRequest
 from tickwheel.domain.job import DEFAULT_TENANT
 from tickwheel.domain.requests.text_rules import tenant_fault, text_fault
 from tickwheel.interfaces.cli.api import Api
+from tickwheel.interfaces.cli.keeping import ASK_IT, act_of, explained, store_settings
 from tickwheel.interfaces.client import calls
 from tickwheel.interfaces.client.models import Token
-from tickwheel.ports.registry import Act
 
 _TOKEN: Final = msgspec.json.Decoder(Token)
 
@@ -59,15 +56,13 @@ class StoreKeeper:
         self._flags, self._tenant = flags, tenant
 
     def _settings(self) -> Settings:
-        # A token in the environment is one to send, not one of this command's settings.
-        environ = {name: value for name, value in os.environ.items() if name != "TICKWHEEL_TOKEN"}
-        return load_settings(flags=self._flags, environ=environ, config_file=None)
+        return store_settings(dict(self._flags))
 
     async def list(self) -> Sequence[Token]:
         from tickwheel.interfaces.http.token_views import token_body
         from tickwheel.wiring import open_api_keys
 
-        with _explained():
+        with explained(ASK_IT):
             async with open_api_keys(self._settings()) as keys:
                 return [_as_token(token_body(view)) for view in await keys.list(self._tenant)]
 
@@ -80,7 +75,7 @@ class StoreKeeper:
             if fault is not None:
                 raise InvalidRequest([FieldProblem(name, fault)])
         seconds = fields["expires_in_seconds"]
-        with _explained():
+        with explained(ASK_IT):
             async with open_api_keys(self._settings()) as keys:
                 issued = await keys.create(
                     tenant_id="" if fields["all_tenants"] else tenant,
@@ -88,7 +83,7 @@ class StoreKeeper:
                     scopes=[Scope(name) for name in fields["scopes"] or ()],
                     label=fields["label"],
                     expires_ms=None if seconds is None else system_clock().now_ms() + seconds * 1000,
-                    act=_act("token.create"),
+                    act=act_of("token.create"),
                 )
                 return _as_token(issued_body(issued))
 
@@ -96,33 +91,17 @@ class StoreKeeper:
         from tickwheel.interfaces.http.token_views import issued_body
         from tickwheel.wiring import open_api_keys
 
-        with _explained():
+        with explained(ASK_IT):
             async with open_api_keys(self._settings()) as keys:
-                act = _act("token.rotate")
+                act = act_of("token.rotate")
                 return _as_token(issued_body(await keys.rotate(self._tenant, token_id, grace_seconds * 1000, act)))
 
     async def revoke(self, token_id: str) -> None:
         from tickwheel.wiring import open_api_keys
 
-        with _explained():
+        with explained(ASK_IT):
             async with open_api_keys(self._settings()) as keys:
-                await keys.revoke(self._tenant, token_id, _act("token.revoke"))
-
-
-@contextmanager
-def _explained() -> Iterator[None]:
-    """A store in use is one of a running server, which can be asked instead."""
-    try:
-        yield
-    except ConfigError as error:
-        if all(problem.code != "in_use" for problem in error.problems):
-            raise
-        remedy = "a server runs on this data; ask it instead, with --url and --token (or TICKWHEEL_TOKEN)"
-        raise ConfigError([FieldProblem("data", remedy, "in_use")]) from error
-
-
-def _act(action: str) -> Act:
-    return Act(f"cli:{getpass.getuser()}", action)
+                await keys.revoke(self._tenant, token_id, act_of("token.revoke"))
 
 
 def _as_token(body: msgspec.Struct) -> Token:

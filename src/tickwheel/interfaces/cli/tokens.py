@@ -6,20 +6,19 @@ from functools import wraps
 from typing import Any, Final, TypeVar
 
 import click
-from click.core import ParameterSource
 
 from tickwheel.config import ENV_PREFIX
 from tickwheel.domain.access import Role, Scope
 from tickwheel.interfaces.cli.api import Api, server_options
 from tickwheel.interfaces.cli.failures import Failure
 from tickwheel.interfaces.cli.instants import Length, short
+from tickwheel.interfaces.cli.keeping import means_store
 from tickwheel.interfaces.cli.output import print_fields, print_json, print_table
 from tickwheel.interfaces.cli.token_keepers import Keeper, ServerKeeper, StoreKeeper
 from tickwheel.interfaces.client.models import Token
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 _STORE_FLAGS: Final = ("store", "data")
-_SERVER_FLAGS: Final = ("url", "token")
 _GRACE: Final = "1d"
 
 
@@ -44,16 +43,11 @@ def keeper_options(command: Command) -> Command:
         flags = {"store": store, "data": data}
         given = {name: value for name, value in flags.items() if value is not None}
         keeper: Keeper = ServerKeeper(api)
-        if _named(context, _STORE_FLAGS) or not _named(context, _SERVER_FLAGS, environment=True):
+        if means_store(context, _STORE_FLAGS):
             keeper = StoreKeeper(given, api.tenant)
         return command(keeper, api, **rest)
 
     return with_keeper  # type: ignore[return-value]  # the options take the place of the first parameters
-
-
-def _named(context: click.Context, names: tuple[str, ...], *, environment: bool = False) -> bool:
-    sources = {ParameterSource.COMMANDLINE} | ({ParameterSource.ENVIRONMENT} if environment else set())
-    return any(context.get_parameter_source(name) in sources for name in names)
 
 
 @tokens.command("list")

@@ -9,18 +9,12 @@ from tickwheel.domain.limits import BODY_BYTES
 from tickwheel.interfaces.http.deps import Deps
 from tickwheel.interfaces.http.endpoints import Key
 from tickwheel.interfaces.http.resource import Call, Handler
-from tickwheel.interfaces.http.secret_bodies import (
-    MadeSecretBody,
-    RotateSecretRequest,
-    SecretBody,
-    SecretList,
-    SecretRequest,
-    SigningKeyBody,
-)
+from tickwheel.interfaces.http.secret_bodies import RotateSecretRequest, SecretList, SecretRequest
+from tickwheel.interfaces.http.secret_views import made_body, secret_body
 from tickwheel.interfaces.http.small_bodies import decode
 from tickwheel.interfaces.http.tenants import tenant_of
-from tickwheel.interfaces.http.wire import Answer, Header, Refusal, iso, iso_text, ok
-from tickwheel.services.signing_secrets import Made, SecretView, SigningSecrets
+from tickwheel.interfaces.http.wire import Answer, Header, Refusal, ok
+from tickwheel.services.signing_secrets import SigningSecrets
 
 _CREATE: Final = msgspec.json.Decoder(SecretRequest)
 _ROTATE: Final = msgspec.json.Decoder(RotateSecretRequest)
@@ -52,7 +46,7 @@ class SecretRoutes:
         """All of a tenant."""
         tenant_id = tenant_of(call)
         call.query.done()
-        return ok(SecretList([_body(view) for view in await self._secrets.list(tenant_id)]))
+        return ok(SecretList([secret_body(view) for view in await self._secrets.list(tenant_id)]))
 
     async def create(self, call: Call) -> Answer:
         """A new one."""
@@ -60,7 +54,7 @@ class SecretRoutes:
         call.query.done()
         request = decode(_CREATE, await call.json_body(BODY_BYTES))
         made = await self._secrets.create(tenant_id, request.name, request.value, act=call.act("secret.create"))
-        return ok(_made(made), status=201, headers=_TOLD_ONCE)
+        return ok(made_body(made), status=201, headers=_TOLD_ONCE)
 
     async def rotate(self, call: Call) -> Answer:
         """A new key for one."""
@@ -74,7 +68,7 @@ class SecretRoutes:
             overlap_ms=request.overlap_seconds * 1000,
             act=call.act("secret.rotate"),
         )
-        return ok(_made(made), headers=_TOLD_ONCE)
+        return ok(made_body(made), headers=_TOLD_ONCE)
 
     async def delete(self, call: Call) -> Answer:
         """Forget one."""
@@ -82,15 +76,3 @@ class SecretRoutes:
         call.query.done()
         await self._secrets.delete(tenant_id, call.path("secret_name"), act=call.act("secret.delete"))
         return Answer(204)
-
-
-def _keys(view: SecretView) -> list[SigningKeyBody]:
-    return [SigningKeyBody(key.id, iso_text(key.created_ms), iso(key.until_ms)) for key in view.keys]
-
-
-def _body(view: SecretView) -> SecretBody:
-    return SecretBody(view.name, view.tenant_id, _keys(view))
-
-
-def _made(made: Made) -> MadeSecretBody:
-    return MadeSecretBody(made.view.name, made.view.tenant_id, _keys(made.view), made.value)
