@@ -75,6 +75,11 @@ class Cluster:
         scheduler.join(self.ownership)
         self._scheduler = scheduler
 
+    @property
+    def shards(self) -> ShardStore:
+        """Who owns which."""
+        return self._store
+
     def is_leader(self) -> bool:
         """Whether this node does the chores of all."""
         return self.ownership is not None and self.ownership.leadership.is_leader()

@@ -14,6 +14,7 @@ from tickwheel.interfaces.http.resource import Call, Resource
 from tickwheel.interfaces.http.routes.audit_log import AuditLogRoutes
 from tickwheel.interfaces.http.routes.dead_letters import DeadLetterRoutes
 from tickwheel.interfaces.http.routes.jobs import JobRoutes
+from tickwheel.interfaces.http.routes.live import LiveRoutes
 from tickwheel.interfaces.http.routes.new_jobs import NewJobRoutes
 from tickwheel.interfaces.http.routes.runs import RunRoutes
 from tickwheel.interfaces.http.routes.scaling import ScalingRoutes
@@ -35,6 +36,7 @@ _GROUPS: Final = (
     TokenRoutes,
     AuditLogRoutes,
     SecretRoutes,
+    LiveRoutes,
     ServerRoutes,
 )
 

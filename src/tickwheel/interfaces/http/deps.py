@@ -7,12 +7,15 @@ from tickwheel.domain.job import Target
 from tickwheel.interfaces.http.resource import Call
 from tickwheel.ports.clock import Clock
 from tickwheel.ports.registry import Registry
+from tickwheel.ports.shards import ShardStore
 from tickwheel.ports.store import Store
 from tickwheel.ports.vault import NO_VAULT, Vault
 from tickwheel.services.api_keys import ApiKeys
 from tickwheel.services.authentication import Authentication
 from tickwheel.services.dead_letters import DeadLetters
 from tickwheel.services.jobs import Jobs
+from tickwheel.services.live.forecasting import Forecasting
+from tickwheel.services.live.overview import Lookout
 from tickwheel.services.load import Demand
 from tickwheel.services.remote.desk import WorkerDesk
 from tickwheel.services.runs import Runs
@@ -25,7 +28,8 @@ class Deps:
 
     `unfit` says why this node should get no requests, or nothing. With `serves_api` false there is only what load
     balancers and monitoring ask for. `waits_for` says why due runs of a tenant are held back here. `workers`
-    serves those that poll, `demand` says how many workers are needed; None: not on this node.
+    serves those that poll, `demand` says how many workers are needed; None: not on this node. `shards` None: this
+    node is alone on its store.
     """
 
     jobs: Jobs
@@ -41,6 +45,9 @@ class Deps:
     waits_for: Callable[[Target, str], str | None] = lambda target, tenant_id: None
     workers: WorkerDesk | None = None
     demand: Demand | None = None
+    lookout: Lookout | None = None
+    forecasting: Forecasting | None = None
+    shards: ShardStore | None = None
     api_keys: ApiKeys | None = None
     registry: Registry | None = None
     signing_secrets: SigningSecrets | None = None

@@ -14,8 +14,6 @@ PAGE_HEADERS: Final[tuple[Header, ...]] = (
         b"default-src 'none'; style-src 'self'; img-src 'self'; base-uri 'none'; form-action 'none';"
         b" frame-ancestors 'none'",
     ),
-    (b"referrer-policy", b"no-referrer"),
-    (b"cache-control", b"no-store"),
 )
 
 _ASSET_TYPES: Final = {"pages.css": b"text/css; charset=utf-8", "icon.svg": b"image/svg+xml"}

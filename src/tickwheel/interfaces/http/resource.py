@@ -1,15 +1,15 @@
 """One path of the API: its methods, and everything that is the same for all of them.
 
 `Resource` is the ASGI application that a Starlette route leads to. It authenticates, runs the handler of the
-method, turns errors into problems and sends the answer in one piece. HEAD is GET without the body, OPTIONS lists
+method, turns errors into problems and sends the answer, in one piece as a rule. HEAD is GET without the body, OPTIONS lists
 the methods, any other method is 405 with `Allow`.
 
 Handlers take a `Call` and give an `Answer`; they never see ASGI.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping
+from contextlib import aclosing, contextmanager
 from typing import Final, NamedTuple
 
 import structlog
@@ -21,7 +21,8 @@ from tickwheel.domain.errors import TickwheelError
 from tickwheel.interfaces.http.auth import principal_of, require
 from tickwheel.interfaces.http.limits import ClientGone, read_body, require_json
 from tickwheel.interfaces.http.query import Query
-from tickwheel.interfaces.http.wire import Answer, Refusal, problem, refused
+from tickwheel.interfaces.http.security_headers import with_security
+from tickwheel.interfaces.http.wire import Answer, Header, Refusal, problem, refused
 from tickwheel.ports.registry import Act
 from tickwheel.services.authentication import Authentication
 
@@ -178,8 +179,23 @@ class Resource:
 
 async def send_answer(send: Send, answer: Answer, *, with_body: bool = True) -> None:
     """Send it as one start and one body message."""
-    headers = [*answer.headers, (b"x-content-type-options", b"nosniff")]
+    headers = with_security(answer.headers)
+    if answer.pieces is not None:
+        await _send_pieces(send, answer.status, headers, answer.pieces, with_body=with_body)
+        return
     if answer.status != 204:
         headers.append((b"content-length", b"%d" % len(answer.body)))
     await send({"type": "http.response.start", "status": answer.status, "headers": headers})
     await send({"type": "http.response.body", "body": answer.body if with_body else b""})
+
+
+async def _send_pieces(
+    send: Send, status: int, headers: list[Header], pieces: AsyncGenerator[bytes, None], *, with_body: bool
+) -> None:
+    """One after the other. Whoever makes them sees to it that they end when the client is gone."""
+    async with aclosing(pieces):
+        await send({"type": "http.response.start", "status": status, "headers": headers})
+        if with_body:
+            async for piece in pieces:
+                await send({"type": "http.response.body", "body": piece, "more_body": True})
+        await send({"type": "http.response.body", "body": b""})

@@ -9,6 +9,7 @@ from tickwheel.domain.requests.compact_request import COMPACT_FIELDS, TRIGGER_TY
 from tickwheel.domain.requests.fields import FIXED_FIELDS, Field, Kind, children
 from tickwheel.interfaces.http.access_bodies import ACCESS_TYPES
 from tickwheel.interfaces.http.answers import ANSWER_TYPES, REF
+from tickwheel.interfaces.http.live_bodies import LIVE_TYPES
 from tickwheel.interfaces.http.secret_bodies import SECRET_TYPES
 from tickwheel.interfaces.http.wire import Problem
 from tickwheel.interfaces.http.worker_bodies import WORKER_TYPES
@@ -33,7 +34,8 @@ _COMPACT_REQUIRED: Final = ("target_endpoint", "trigger_type")
 def components() -> Json:
     """Name -> JSON schema."""
     _, found = msgspec.json.schema_components(
-        (*ANSWER_TYPES, *WORKER_TYPES, *ACCESS_TYPES, *SECRET_TYPES, Problem), ref_template=REF + "{name}"
+        (*ANSWER_TYPES, *WORKER_TYPES, *ACCESS_TYPES, *SECRET_TYPES, *LIVE_TYPES, Problem),
+        ref_template=REF + "{name}",
     )
     return {
         "JobRequest": _object("", required=True),

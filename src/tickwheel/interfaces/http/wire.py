@@ -4,6 +4,7 @@ This is the only place that knows statuses of errors. Every problem body has the
 show it without knowing the code: `type` points at its explanation on this server's own /docs page.
 """
 
+from collections.abc import AsyncGenerator
 from functools import lru_cache
 from http import HTTPStatus
 from typing import Any, Final
@@ -39,6 +40,9 @@ ERRORS: Final[dict[str, ErrorKind]] = {
     ),
     "malformed_request": ErrorKind(
         400, "The request is not HTTP", "The bytes sent are not a valid HTTP/1.1 request."
+    ),
+    "tls_needed": ErrorKind(
+        400, "This port speaks TLS", "The request came in plain HTTP; its address begins with https://."
     ),
     "bad_cursor": ErrorKind(
         400, "The cursor is not valid", "`cursor` must be a `next_cursor` of the same list with the same filters."
@@ -149,11 +153,12 @@ class Problem(msgspec.Struct, frozen=True):
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """A complete HTTP answer; the content length is added when it is sent."""
+    """A complete HTTP answer; the content length is added when it is sent. With `pieces` they are the body."""
 
     status: int
     body: bytes = b""
     headers: tuple[Header, ...] = ()
+    pieces: AsyncGenerator[bytes, None] | None = None
 
 
 class Refusal(Exception):

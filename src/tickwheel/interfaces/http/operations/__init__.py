@@ -8,6 +8,7 @@ from typing import Final
 from tickwheel.interfaces.http.operations.access import ACCESS_OPERATIONS
 from tickwheel.interfaces.http.operations.dead_letters import DEAD_LETTER_OPERATIONS
 from tickwheel.interfaces.http.operations.jobs import JOB_OPERATIONS
+from tickwheel.interfaces.http.operations.live import LIVE_OPERATIONS
 from tickwheel.interfaces.http.operations.model import Body, Operation, Param, Reply
 from tickwheel.interfaces.http.operations.runs import RUN_OPERATIONS
 from tickwheel.interfaces.http.operations.secrets import SECRET_OPERATIONS
@@ -23,6 +24,7 @@ OPERATIONS: Final = (
     *WORKER_OPERATIONS,
     *ACCESS_OPERATIONS,
     *SECRET_OPERATIONS,
+    *LIVE_OPERATIONS,
     *SERVER_OPERATIONS,
 )
 

@@ -1,0 +1,224 @@
+"""What is answered about the installation as it is now."""
+
+from typing import Any, Final
+
+import msgspec
+
+from tickwheel.domain.forecast import MINUTE_MS
+from tickwheel.domain.job import Lane
+from tickwheel.domain.vitals import LaneVitals
+from tickwheel.interfaces.http.wire import iso_text
+from tickwheel.ports.shards import ShardState
+from tickwheel.services.live.forecasting import Forecast
+from tickwheel.services.live.overview import Overview
+from tickwheel.services.live.pulse import NodeView
+
+
+class LaneBody(msgspec.Struct):
+    """One lane: what began in the last minute and how late, and what waits now."""
+
+    lane: str
+    started: int
+    p50_ms: int
+    p99_ms: int
+    max_ms: int
+    backlog: int
+    oldest_due_seconds: float
+
+
+class OverviewBody(msgspec.Struct):
+    """`standing`: idle, on_time, late, or store_unavailable; `says` is a sentence about it.
+
+    Counts of attempts and the lateness are those of the last minute, over all nodes; a lateness is the slowest
+    node's. `starts_by_second` and `failures_by_second` are this node's, the oldest first.
+    """
+
+    now: str
+    standing: str
+    says: str
+    started: int
+    succeeded: int
+    failed: int
+    dead: int
+    backlog: int
+    in_flight: int
+    armed: int
+    held: int
+    oldest_due_seconds: float
+    lanes: list[LaneBody]
+    jobs: int | None
+    waiting: int | None
+    dead_letters: int | None
+    nodes: int
+    silent_nodes: list[str]
+    starts_by_second: list[int]
+    failures_by_second: list[int]
+
+
+class NodeBody(msgspec.Struct):
+    """One node. `standing`: alive, new (not judged yet) or silent. `unfit` says why it must own nothing."""
+
+    name: str
+    incarnation: str
+    standing: str
+    silent_seconds: float
+    version: str
+    roles: list[str]
+    unfit: str
+    draining: bool
+    clock_difference_ms: int
+    is_this: bool
+    is_leader: bool
+    shards: list[int]
+    started: int
+    failed: int
+    backlog: int
+    in_flight: int
+    armed: int
+    p99_ms: int
+
+
+class NodeList(msgspec.Struct):
+    """The nodes, the answering one first. `free_shards` belong to none of them."""
+
+    nodes: list[NodeBody]
+    shard_count: int
+    free_shards: list[int]
+
+
+class CauseBody(msgspec.Struct):
+    """A calendar that fires in a crowded minute, and how many jobs have it."""
+
+    cron_expression: str
+    timezone: str
+    priority: str
+    jobs: int
+
+
+class PeakBody(msgspec.Struct):
+    """A crowded minute. `usual` is due in a minute near it; `quiet`: minutes of that hour with the least due."""
+
+    at: str
+    due: int
+    usual: int
+    causes: list[CauseBody]
+    quiet: list[str]
+
+
+class ForecastBody(msgspec.Struct):
+    """Runs due in each minute from `start` on. `is_whole` false: there are more than could be counted."""
+
+    start: str
+    due: list[int]
+    due_by_lane: dict[str, list[int]]
+    peaks: list[PeakBody]
+    is_whole: bool
+
+
+LIVE_TYPES: Final[tuple[Any, ...]] = (OverviewBody, NodeList, ForecastBody)
+"""What the OpenAPI document describes from here."""
+
+
+def forecast_body(forecast: Forecast, minutes: int) -> ForecastBody:
+    """The first so many minutes of it."""
+    counts = forecast.counts[:, :minutes]
+
+    def at(minute: int) -> str:
+        return iso_text(forecast.start_ms + minute * MINUTE_MS)
+
+    peaks = [
+        PeakBody(
+            at=at(peak.minute),
+            due=peak.due,
+            usual=peak.usual,
+            causes=[
+                CauseBody(of.cron, of.timezone, Lane(of.lane).name, job_count) for of, job_count in peak.causes
+            ],
+            quiet=[at(minute) for minute in peak.quiet],
+        )
+        for peak in forecast.peaks
+        if peak.minute < minutes
+    ]
+    return ForecastBody(
+        start=at(0),
+        due=counts.sum(axis=0).tolist(),
+        due_by_lane={lane.name: counts[lane].tolist() for lane in Lane},
+        peaks=peaks,
+        is_whole=forecast.is_whole,
+    )
+
+
+def overview_body(seen: Overview) -> OverviewBody:
+    """As it is answered, and sent to those that look on."""
+    vitals, counts = seen.vitals, seen.counts
+    return OverviewBody(
+        now=iso_text(seen.now_ms),
+        standing="store_unavailable" if seen.standing is None else seen.standing.value,
+        says=seen.says,
+        started=vitals.started,
+        succeeded=vitals.succeeded,
+        failed=vitals.failed,
+        dead=vitals.dead,
+        backlog=vitals.backlog,
+        in_flight=vitals.in_flight,
+        armed=vitals.armed,
+        held=vitals.held,
+        oldest_due_seconds=_age_seconds(vitals.oldest_due_ms, seen.now_ms),
+        lanes=[_lane(Lane(place), lane, seen.now_ms) for place, lane in enumerate(vitals.lanes)],
+        jobs=None if counts is None else counts.jobs,
+        waiting=None if counts is None else counts.waiting,
+        dead_letters=None if counts is None else counts.dead_letters,
+        nodes=sum(node.standing == "alive" for node in seen.nodes),
+        silent_nodes=seen.silent_nodes,
+        starts_by_second=seen.starts_by_second,
+        failures_by_second=seen.failures_by_second,
+    )
+
+
+def node_list(nodes: list[NodeView], shards: list[ShardState]) -> NodeList:
+    """Who holds which shards, by what the store says."""
+    held: dict[str | None, list[int]] = {}
+    for state in shards:
+        held.setdefault(state.owner, []).append(state.shard)
+    bodies = [_node(node, held.pop(node.incarnation, [])) for node in nodes]
+    return NodeList(bodies, len(shards), sorted(shard for rest in held.values() for shard in rest))
+
+
+def _node(node: NodeView, shards: list[int]) -> NodeBody:
+    vitals = node.vitals
+    return NodeBody(
+        name=node.name,
+        incarnation=node.incarnation,
+        standing=node.standing,
+        silent_seconds=node.silent_ms / 1000,
+        version=node.version,
+        roles=list(node.roles),
+        unfit=node.unfit,
+        draining=node.draining,
+        clock_difference_ms=node.clock_difference_ms,
+        is_this=node.is_this,
+        is_leader=node.is_leader,
+        shards=shards,
+        started=vitals.started,
+        failed=vitals.failed,
+        backlog=vitals.backlog,
+        in_flight=vitals.in_flight,
+        armed=vitals.armed,
+        p99_ms=max((lane.p99_ms for lane in vitals.lanes), default=0),
+    )
+
+
+def _lane(lane: Lane, vitals: LaneVitals, now_ms: int) -> LaneBody:
+    return LaneBody(
+        lane=lane.name,
+        started=vitals.started,
+        p50_ms=vitals.p50_ms,
+        p99_ms=vitals.p99_ms,
+        max_ms=vitals.max_ms,
+        backlog=vitals.backlog,
+        oldest_due_seconds=_age_seconds(vitals.oldest_due_ms, now_ms),
+    )
+
+
+def _age_seconds(due_ms: int, now_ms: int) -> float:
+    return max(0, now_ms - due_ms) / 1000 if due_ms else 0.0
