@@ -18,7 +18,6 @@ GOOD = {"endpoint": "https://api.example.com/x"}
 EVIL = {"endpoint": "https://evil.example/x"}
 HANDLER = {"type": "HANDLER", "name": "work"}
 LISTED = EgressPolicy(allow=("api.example.com",))
-pytestmark = pytest.mark.pitfall(103)
 
 
 class GuardedDesk(Desk):
@@ -53,6 +52,7 @@ async def _put(desk: GuardedDesk) -> object:
     return await desk.put("nightly", schedule_type="CRON", cron_expression="0 3 * * *", target=EVIL)
 
 
+@pytest.mark.pitfall(103)
 @pytest.mark.parametrize("make", [_schedule, _recur, _put])
 async def test_target_beside_the_allow_list_is_refused_and_nothing_is_stored(make: Steps) -> None:
     desk = GuardedDesk()
@@ -91,6 +91,7 @@ async def test_edit_that_changes_the_target_is_refused_and_changes_nothing() -> 
     )
 
 
+@pytest.mark.pitfall(103)
 async def test_after_the_list_was_narrowed_a_job_can_be_edited_but_neither_triggered_nor_put() -> None:
     """An edit of something else must stay possible: to slow down or lead away what can't succeed any more."""
     desk = GuardedDesk()

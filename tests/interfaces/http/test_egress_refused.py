@@ -12,7 +12,6 @@ from .world import ENDPOINT, HttpWorld, one_off
 
 EVIL = {"endpoint": "https://evil.example/hook"}
 DETAIL = "evil.example:443 is not on the allow-list of the tenant's egress policy"
-pytestmark = pytest.mark.pitfall(103)
 
 
 def guard(world: HttpWorld) -> None:
@@ -24,6 +23,7 @@ def assert_refused(problem: dict[str, Any]) -> None:
     assert (problem["status"], problem["code"], problem["detail"]) == (403, "egress_refused", DETAIL)
 
 
+@pytest.mark.pitfall(103)
 async def test_target_beside_the_allow_list_is_answered_403(world: HttpWorld) -> None:
     guard(world)
     job_id = (await world.create())["job_id"]
@@ -44,6 +44,7 @@ async def test_target_beside_the_allow_list_is_answered_403(world: HttpWorld) ->
     assert (await world.get(job_id)).json["target"]["endpoint"] == ENDPOINT
 
 
+@pytest.mark.pitfall(103)
 async def test_job_whose_target_was_taken_off_the_list_can_not_be_triggered(world: HttpWorld) -> None:
     job_id = (await world.create(target=EVIL))["job_id"]
     guard(world)
