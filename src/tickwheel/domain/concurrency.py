@@ -62,11 +62,16 @@ def counted(
         Counted(f"{one.scope}\n{tenant_id}\n{_word(one, job_name)}", one.limit, one.max_waiting) for one in limits
     ]
     if tenant_limit:
-        whole = f"{Scope.TENANT}\n{tenant_id}\n"
+        whole = whole_tenant(tenant_id)
         if all(one.name != whole for one in stated):
             stated.append(Counted(whole, tenant_limit, None))
         stated = [one._replace(limit=min(one.limit, tenant_limit)) if one.name == whole else one for one in stated]
     return tuple(stated)
+
+
+def whole_tenant(tenant_id: str) -> str:
+    """The name of the count of all runs of a tenant."""
+    return f"{Scope.TENANT}\n{tenant_id}\n"
 
 
 def _word(limit: Limit, job_name: str) -> str:

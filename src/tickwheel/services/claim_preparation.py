@@ -24,6 +24,7 @@ from tickwheel.services.attempts import Pool
 from tickwheel.services.claim_batch import ClaimBatch, release_slots
 from tickwheel.services.gates.host_gate import HostGate
 from tickwheel.services.gates.limit_gate import LimitGate
+from tickwheel.services.gates.tenant_gate import TenantGate
 from tickwheel.services.ownership.holdings import NOT_HELD, Holdings
 from tickwheel.services.ownership.unresolved import Unserved
 from tickwheel.services.parked import Parked
@@ -59,12 +60,13 @@ class ClaimPreparation:
         planner: Planner,
         elsewhere: Elsewhere,
         limits: LimitGate,
+        tenants: TenantGate,
         clock: Clock,
     ) -> None:
         self._store, self._holdings, self._ready = store, holdings, ready
         self._parked, self._unserved, self._gate = parked, unserved, gate
         self._pools, self._planner, self._clock = pools, planner, clock
-        self._elsewhere, self._limits = elsewhere, limits
+        self._elsewhere, self._limits, self._tenants = elsewhere, limits, tenants
         self._open: list[ClaimBatch | QueuedBatch] = []
         self._spilling: Rows = empty(TIMER)
         self._queued_first = False
@@ -81,6 +83,7 @@ class ClaimPreparation:
         """These shards have left, or begin anew."""
         self._silent[list(shards)] = False
         self._limits.forget(shards)
+        self._tenants.forget(shards)
         self._gate.forget(shards)
 
     def rows(self) -> Rows:
@@ -212,6 +215,12 @@ class ClaimPreparation:
         batch.close()
         self._open.remove(batch)
 
+    def answered(self, batch: ClaimBatch | QueuedBatch, answers: Rows) -> None:
+        """Tell the gates what became of the batch."""
+        self._tenants.answered(batch.claims, batch.works, answers)
+        if batch.claims["limited"].any():
+            self._limits.answered(batch.timers, batch.claims, batch.works, batch.specs, answers)
+
     def keep_held(self, batch: ClaimBatch | QueuedBatch) -> None:
         """Timers that may not be claimed any more leave the batch."""
         if len(batch):
@@ -290,5 +299,9 @@ class ClaimPreparation:
         await self._keep_within_limits(batch)
 
     async def _keep_within_limits(self, batch: ClaimBatch | QueuedBatch) -> None:
+        if self._tenants.guards:
+            batch.let_go(await self._tenants.admit(batch.timers, batch.claims, batch.works))
         if batch.claims["limited"].any():
-            batch.let_go(await self._limits.admit(batch.timers, batch.claims, batch.works, batch.specs))
+            goes = await self._limits.admit(batch.timers, batch.claims, batch.works, batch.specs)
+            self._tenants.give_back(batch.works, np.flatnonzero(~goes).tolist())
+            batch.let_go(goes)

@@ -31,7 +31,6 @@ from tickwheel.services.attempts import Pool, Sent
 from tickwheel.services.claim_batch import ClaimBatch
 from tickwheel.services.claim_preparation import ClaimPreparation
 from tickwheel.services.completion import Completions
-from tickwheel.services.gates.limit_gate import LimitGate
 from tickwheel.services.ownership.groups import Groups
 from tickwheel.services.ownership.holdings import NOT_HELD, Holdings
 from tickwheel.services.ownership.intake import OwnershipSide
@@ -69,7 +68,6 @@ class Claims:
         ready: ReadyRing,
         parked: Parked,
         preparation: ClaimPreparation,
-        limits: LimitGate,
         pools: Sequence[Pool],
         starter: Starter,
         elsewhere: Elsewhere,
@@ -82,7 +80,6 @@ class Claims:
     ) -> None:
         self._store, self._holdings, self._groups = store, holdings, groups
         self._ready, self._parked, self._preparation = ready, parked, preparation
-        self._limits = limits
         self._pools, self._starter, self._elsewhere = pools, starter, elsewhere
         self._completions, self._reaper = completions, reaper
         self._tokens, self._worker = Tokens(holdings), worker
@@ -240,8 +237,7 @@ class Claims:
             self._tell(answers, sent)
             self._arm_what_follows(batch, answers)
             self._put_off(batch, answers)
-            if batch.claims["limited"].any():
-                self._limits.answered(batch.timers, batch.claims, batch.works, batch.specs, answers)
+            self._preparation.answered(batch, answers)
             batch.started = won = self._won(batch, answers)
             if isinstance(batch, QueuedBatch):
                 self._elsewhere.publish(batch, answers["fence"], won)

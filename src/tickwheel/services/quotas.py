@@ -38,6 +38,8 @@ SOON_MS: Final = 5_000
 FAR_RETRY_S: Final = 60
 """What is refused for a second far ahead is not to be had a moment later."""
 BUCKETS: Final = 50_000
+DISABLED: Final = "disabled"
+"""Beside the names of limits: what a request of a disabled tenant is refused for."""
 COUNTED_JOBS: Final = 100_000
 """Where no limit asks for more, the usage says "at least so many" from here on."""
 
@@ -96,6 +98,8 @@ class Quotas:
         self._due = DueCounts()
         self._came = RequestCounts()
         self._refused: dict[str, Counter[str]] = {}
+        self.refused: Counter[str] = Counter()
+        """Of all tenants, by the name of the limit."""
         self._parts = 1
         self._guards_requests = self.bounds_jobs = False
         """`bounds_jobs`: whether making jobs is bounded for anybody."""
@@ -329,10 +333,11 @@ class Quotas:
         )
 
     def _disabled(self, tenant_id: str) -> TenantDisabled:
-        self._note_refused(tenant_id, "disabled")
+        self._note_refused(tenant_id, DISABLED)
         return TenantDisabled(f"the tenant {tenant_id!r} is disabled")
 
     def _note_refused(self, tenant_id: str, name: str) -> None:
+        self.refused[str(name)] += 1
         counts = self._refused.get(tenant_id)
         if counts is None:
             if len(self._refused) >= KNOWN_TENANTS:

@@ -23,7 +23,7 @@ from tickwheel.domain.columns import (
 from tickwheel.domain.lanes import LANE_COUNT
 from tickwheel.domain.tenants import BUCKET_COUNT
 from tickwheel.services.fair_queue import ROW_BYTES, Chunk, FairQueue, chunk_of, rows_of
-from tickwheel.services.shares import FreeSlots, Shares
+from tickwheel.services.shares import Floats, FreeSlots, Shares
 
 KIND_WEBHOOK: Final = 0
 KIND_HANDLER: Final = 1
@@ -131,10 +131,14 @@ class ReadyRing:
 
     def set_weight(self, bucket: int, weight: float) -> None:
         """The bucket's share beside that of the others, who have 1 unless told otherwise."""
-        if not weight > 0:
-            raise ValueError(f"the weight of a share is above 0, not {weight}")
         weights = self._shares[0].weights.copy()
         weights[bucket] = weight
+        self.set_weights(weights)
+
+    def set_weights(self, weights: Floats) -> None:
+        """The shares of all buckets."""
+        if not (weights > 0).all():
+            raise ValueError(f"the weight of a share is above 0, not {weights.min()}")
         for shares in self._shares:
             shares.weights = weights
 

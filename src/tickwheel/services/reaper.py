@@ -85,6 +85,12 @@ class Reaper:
         if not lease_ms:
             self.wake()
 
+    def watch_given_up(self, ends: Rows, lease_ms: int) -> None:
+        """Ends that can't be written: their runs are lost with their leases."""
+        for end in ends[ends["due_ms"] >= 0]:
+            key = end["job_id"].tobytes(), int(end["scheduled_ms"])
+            self.watch(*key, int(end["fence"]), lease_ms, int(end["due_ms"]))
+
     def wake(self) -> None:
         """Somebody is dead: look now."""
         self._alarm.ring()

@@ -23,10 +23,8 @@ from tickwheel.ports.clock import Clock
 from tickwheel.ports.store import TimerStore
 from tickwheel.services.alarm import Alarm
 from tickwheel.services.attempts import Pool
-from tickwheel.services.gates.host_gate import HostGate
-from tickwheel.services.gates.limit_gate import LimitGate
 from tickwheel.services.ownership.groups import Groups
-from tickwheel.services.ownership.unresolved import Unserved
+from tickwheel.services.ownership.unresolved import Crowd, Unserved
 from tickwheel.services.parked import Parked
 from tickwheel.services.ready import ReadyRing
 from tickwheel.services.reaper import Reaper
@@ -40,11 +38,11 @@ PAGE_TIMERS: Final = 5_000
 BUSY_TIMERS: Final = 1_000
 """With more than this waiting for slots, lateness is no sign of loss."""
 HELD_TIMERS: Final = 20_000
-"""With more than this waiting for their hosts and limits, comparing would take longer than it is worth."""
+"""With more than this waiting for hosts, limits and tenants, comparing would take longer than it is worth."""
 
 
 class SafetyNet:
-    """The loop that looks for lost timers."""
+    """The loop that looks for lost timers. `held`: where due timers wait for something else than slots."""
 
     def __init__(
         self,
@@ -52,8 +50,7 @@ class SafetyNet:
         store: TimerStore,
         ready: ReadyRing,
         parked: Parked,
-        gate: HostGate,
-        limits: LimitGate,
+        held: Sequence[Crowd],
         pools: Sequence[Pool],
         reaper: Reaper,
         groups: Groups,
@@ -66,8 +63,8 @@ class SafetyNet:
         on_due: Callable[[], None],
     ) -> None:
         self._store, self._ready, self._parked, self._pools = store, ready, parked, pools
-        self._limits, self._claiming = limits, claiming
-        self._gate, self._reaper, self._groups, self._unserved = gate, reaper, groups, unserved
+        self._held, self._claiming = held, claiming
+        self._reaper, self._groups, self._unserved = reaper, groups, unserved
         self._shards, self._begin_ms, self._elsewhere = shards, from_ms, elsewhere
         self._clock, self._on_due = clock, on_due
         self._at_ms: int | None = None
@@ -88,7 +85,7 @@ class SafetyNet:
         self._alarm.ring()
 
     def _may_look(self) -> bool:
-        quiet = len(self._ready) <= BUSY_TIMERS and self._gate.held_count + len(self._limits) <= HELD_TIMERS
+        quiet = len(self._ready) <= BUSY_TIMERS and sum(map(len, self._held)) <= HELD_TIMERS
         return quiet and self._groups.settled  # what is still to be loaded is not lost
 
     async def look(self) -> None:
@@ -120,8 +117,7 @@ class SafetyNet:
             for rows in (
                 self._ready.rows(),
                 self._parked.rows(),
-                self._gate.rows(),
-                self._limits.rows(),
+                *(crowd.rows() for crowd in self._held),
                 self._reaper.rows(),
                 self._elsewhere(),
                 self._claiming(),

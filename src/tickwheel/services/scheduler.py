@@ -17,7 +17,6 @@ from functools import partial
 from typing import Final
 
 from tickwheel.domain.columns import Rows
-from tickwheel.domain.ids import SHARD_COUNT
 from tickwheel.domain.job import Target
 from tickwheel.domain.wheel import TimingWheel
 from tickwheel.ports.buffer import Buffer
@@ -38,6 +37,7 @@ from tickwheel.services.clock_watch import ClockWatch
 from tickwheel.services.completion import Completions
 from tickwheel.services.gates.host_gate import HostGate
 from tickwheel.services.gates.limit_gate import LimitGate
+from tickwheel.services.gates.tenant_gate import TenantGate
 from tickwheel.services.heartbeats import Heartbeats, stop_after_ms
 from tickwheel.services.loading import Loading
 from tickwheel.services.ownership.feed import Feed
@@ -46,7 +46,7 @@ from tickwheel.services.ownership.holdings import Holdings
 from tickwheel.services.ownership.intake import OwnershipSide
 from tickwheel.services.ownership.pairs import Pairs
 from tickwheel.services.ownership.recent import RecentlyArmed
-from tickwheel.services.ownership.unresolved import Unresolved, Unserved
+from tickwheel.services.ownership.unresolved import Crowd, Unresolved, Unserved
 from tickwheel.services.parked import Parked
 from tickwheel.services.plans import Planner
 from tickwheel.services.ready import ReadyRing
@@ -58,6 +58,8 @@ from tickwheel.services.slices import Slices
 from tickwheel.services.starts import Starter
 from tickwheel.services.supervision import supervise
 from tickwheel.services.sweeper import Sweeper
+from tickwheel.services.tenant_rules import TenantRules
+from tickwheel.services.tenants import Tenants
 from tickwheel.services.ticker import Ticker
 
 BuildExecutor = Callable[[Report, Progress], Executor]
@@ -105,10 +107,19 @@ class Scheduler:
             events=events,
             host_rates=settings.host_rates,
             handler_rates=settings.handler_rates,
-            share=self._share,
+            share=holdings.share,
         )
         self.limits = LimitGate(store, self.ready, clock, randomness, on_due=self._wake_claims)
         self._unserved = Unserved()
+        self.tenants = TenantGate(
+            store,
+            self.ready,
+            self._unserved,
+            clock,
+            on_due=self._wake_claims,
+            on_dropped_wanted=lambda: self._safety_net.start_over(),
+            share=holdings.share,
+        )
         self._ticker = Ticker(
             wheel=self.wheel, ready=self.ready, holdings=holdings, clock=clock, on_due=self._wake_claims
         )
@@ -126,7 +137,7 @@ class Scheduler:
             recent=None if shards is None else RecentlyArmed(clock),
             now_ms=clock.now_ms,
             on_armed=self._ticker.wake,
-            on_new=self._wake_slices,
+            on_new=lambda: self._slices.wake(),
             far=self.buffering.far,
         )
         self.completions = Completions(
@@ -135,7 +146,7 @@ class Scheduler:
             events=events,
             arm=self.arm,
             on_room=self._wake_claims,
-            on_given_up=self._watch_given_up,
+            on_given_up=lambda ends: self._reaper.watch_given_up(ends, clock.now_ms() + settings.lease_ms),
             on_committed=self.limits.committed,
             is_crowded=lambda: self._claims.much_waits,
         )
@@ -147,7 +158,7 @@ class Scheduler:
                 clock=clock,
                 randomness=randomness,
                 events=events,
-                on_begun=self._wake_heartbeats,
+                on_begun=lambda: self._heartbeats.wake(),
                 on_free=self._wake_claims,
                 on_ended=self.gate.leave,
             )
@@ -190,6 +201,7 @@ class Scheduler:
             clock=clock,
             randomness=randomness,
         )
+        self._planner = Planner(events, serves, clock.now_ms(), self.elsewhere.serves, self.elsewhere.has_own)
         self._claims = Claims(
             store=store,
             holdings=holdings,
@@ -204,12 +216,12 @@ class Scheduler:
                 unserved=self._unserved,
                 gate=self.gate,
                 pools=self.pools,
-                planner=Planner(events, serves, clock.now_ms(), self.elsewhere.serves, self.elsewhere.has_own),
+                planner=self._planner,
                 elsewhere=self.elsewhere,
                 limits=self.limits,
+                tenants=self.tenants,
                 clock=clock,
             ),
-            limits=self.limits,
             pools=self.pools,
             starter=Starter(store=store, pools=self.pools, completions=self.completions, clock=clock),
             elsewhere=self.elsewhere,
@@ -225,9 +237,11 @@ class Scheduler:
         )
         self._sweeper = Sweeper(store=store, clock=clock, retention_ms=settings.retention_ms, is_leader=is_leader)
         self._chain_check = ChainCheck(store=store, owner=self, clock=clock, events=events, is_leader=is_leader)
+        held: Sequence[Crowd] = (self.gate, self.limits, self.tenants)
+        self._crowds = (self.ready, *held, self.elsewhere.backlog)
         self._unresolved = Unresolved(
             wheel_next_ms=self.wheel.next_due_ms,
-            crowds=(self.ready, self.gate, self.limits, self.elsewhere.backlog),
+            crowds=self._crowds,
             places=(
                 self.parked.rows,
                 self._claims.rows,
@@ -242,8 +256,7 @@ class Scheduler:
             store=store,
             ready=self.ready,
             parked=self.parked,
-            gate=self.gate,
-            limits=self.limits,
+            held=held,
             pools=self.pools,
             reaper=self._reaper,
             groups=self._groups,
@@ -276,6 +289,14 @@ class Scheduler:
     def join(self, ownership: OwnershipSide) -> None:
         """In a cluster, before `start`: who decides about the shards."""
         self._ownership = self._claims.ownership = ownership
+
+    def follow(self, tenants: Tenants) -> None:
+        """Before `start`: hold tenants to what their records say."""
+        TenantRules(tenants, self._planner, self.ready, self.limits, self.tenants)
+
+    def waits_for(self, tenant_id: str) -> str | None:
+        """Why due runs of the tenant wait, whatever their target is, in one word."""
+        return self.tenants.waits_for(tenant_id) or self.limits.waits_for(tenant_id)
 
     def arm(self, timers: Rows) -> None:
         self._groups.arm(timers)
@@ -331,6 +352,7 @@ class Scheduler:
             ("parked", partial(self.parked.run, self._wake_claims)),
             ("gates", partial(self.gate.run, self._wake_claims)),
             ("limits", self.limits.run),
+            ("tenant gate", self.tenants.run),
             ("sweeper", self._sweeper.run),
             ("chain check", self._chain_check.run),
             ("safety net", self._safety_net.run),
@@ -360,23 +382,8 @@ class Scheduler:
         since_ms = self._clock.monotonic_ms() - stop_after_ms(self._settings.lease_ms)
         return {key for pool in self.pools for key in pool.inflight.held(since_ms)}
 
-    def _watch_given_up(self, ends: Rows) -> None:
-        """Ends that can't be written: their runs are lost with their leases."""
-        lease_ms = self._clock.now_ms() + self._settings.lease_ms
-        for end in ends:
-            if end["due_ms"] >= 0:
-                key = end["job_id"].tobytes(), int(end["scheduled_ms"])
-                self._reaper.watch(*key, int(end["fence"]), lease_ms, int(end["due_ms"]))
-
-    def _share(self) -> float:
-        """How much of the cluster's work is this process's: its part of the shards, one of them at least."""
-        if self._shards is None:
-            return 1.0
-        return max(1, len(self.holdings.shards())) / SHARD_COUNT
-
     def _has_room(self) -> bool:
-        waiting = len(self.ready) + len(self.gate) + len(self.limits) + len(self.elsewhere.backlog)
-        return len(self.wheel) + waiting < self._settings.armed_limit
+        return len(self.wheel) + sum(map(len, self._crowds)) < self._settings.armed_limit
 
     def _held_shards(self) -> Sequence[int] | None:
         """None: all, for this process is alone on its store."""
@@ -387,12 +394,6 @@ class Scheduler:
             return 0
         acks = [pair.ack_ms for pair in self.intake.pairs(self.holdings.shards()).values()]
         return min(acks, default=0)
-
-    def _wake_slices(self) -> None:
-        self._slices.wake()
-
-    def _wake_heartbeats(self) -> None:
-        self._heartbeats.wake()
 
     def _wake_claims(self) -> None:
         self._claims.wake()

@@ -14,6 +14,7 @@ from tickwheel.ports.shards import ShardStore
 from tickwheel.ports.store import Store
 from tickwheel.services.ownership.holdings import Holdings
 from tickwheel.services.scheduler import Scheduler, SchedulerSettings
+from tickwheel.services.tenants import Tenants
 from tickwheel.wiring.buffers import open_buffer
 from tickwheel.wiring.executors import handlers_of, serves, webhooks
 from tickwheel.wiring.secrets import Secrets
@@ -34,14 +35,21 @@ def build_scheduler(
     queue: Queue | None = None,
     peers: Peers | None = None,
     secrets: Secrets,
+    tenants: Tenants,
 ) -> Scheduler:
     """Starts nothing."""
-    return Scheduler(
+    scheduler = Scheduler(
         store=store,
         clock=clock,
         randomness=SystemRandomness(),
         events=events,
-        build_webhooks=webhooks(settings, clock, vault=secrets.vault, keys_for=secrets.signing.keys_for),
+        build_webhooks=webhooks(
+            settings,
+            clock,
+            policy_of=tenants.egress_of,
+            vault=secrets.vault,
+            keys_for=secrets.signing.keys_for,
+        ),
         build_handlers=handlers_of(settings, clock, handlers),
         serves=serves(handlers) if settings.has(Role.WORKER) else lambda target: False,
         holdings=holdings,
@@ -67,6 +75,8 @@ def build_scheduler(
             handler_rates=handler_rates(settings.queue_rate),
         ),
     )
+    scheduler.follow(tenants)
+    return scheduler
 
 
 def local_routes(settings: Settings, handlers: Handlers) -> Sequence[str]:

@@ -46,6 +46,7 @@ from tickwheel.services.scheduler import Scheduler
 from tickwheel.services.shedding import Behind, BehindWatch, Shedding
 from tickwheel.services.store_clock import StoreClock
 from tickwheel.services.supervision import supervise
+from tickwheel.services.tenants import Tenants
 from tickwheel.wiring.accelerators import open_known_keys, with_brief_leases
 from tickwheel.wiring.access import Access
 from tickwheel.wiring.cluster import Cluster
@@ -65,6 +66,7 @@ from tickwheel.wiring.scaling import add_scaling_gauges, build_demand
 from tickwheel.wiring.secrets import Secrets, open_secrets
 from tickwheel.wiring.shared_store import open_shared_store
 from tickwheel.wiring.stores import AuditedStore, open_store, store_url
+from tickwheel.wiring.tenants import Tenancy, open_tenants
 
 HAND_OVER_MS: Final = 5_000
 """How long a node that stops tries to give its shards to the others; `leave` gives up what remains."""
@@ -90,6 +92,7 @@ class Node:
         queue: Queue,
         known_keys: KnownKeys | None,
         secrets: Secrets,
+        tenants: Tenants,
     ) -> None:
         self._audit, self._events = audit, events
         self._auditing: asyncio.Task[None] | None = None
@@ -108,7 +111,9 @@ class Node:
         )
         add_shedding_gauges(metrics, self.shedding)
         self.jobs.shed_by(self.shedding)
-        self.jobs.refuse_by(target_guard(settings))
+        self.jobs.refuse_by(target_guard(settings, tenants.egress_of))
+        self.tenancy = Tenancy(tenants, store, clock, events, self._ownership)
+        self.tenancy.bind(self.jobs)
         self.secrets = secrets
         self.jobs.seal_by(secrets.sealing)
         self.runs = Runs(store=store, owner=owner, clock=clock)
@@ -150,7 +155,7 @@ class Node:
             return None
         gate, elsewhere = self.scheduler.gate, self.scheduler.elsewhere
         held = None if elsewhere.has_own(target, tenant_id) else gate.waits_for(target)
-        return held or elsewhere.waits_for(target, tenant_id)
+        return self.scheduler.waits_for(tenant_id) or held or elsewhere.waits_for(target, tenant_id)
 
     def unfit_reason(self) -> str:
         """Why this node should get no requests, or nothing."""
@@ -163,6 +168,7 @@ class Node:
         self.shedding.start()
         self.access.start()
         self.secrets.start()
+        self.tenancy.start()
         if self.serves_api:
             self.workers.start()
         if self.scheduler is not None:
@@ -193,6 +199,7 @@ class Node:
             await self.cluster.aclose()
         await self.access.stop()
         await self.secrets.stop()
+        await self.tenancy.stop()
         await self.workers.close()
         await self._queue.aclose()
         if self._known_keys is not None:
@@ -277,6 +284,7 @@ class _Parts:
             queue = open_queue(queue_url(self._settings), self._settings, clock)
             holdings = Holdings(await store.acquire(self._worker))
             opened = await open_secrets(self._settings, store, clock, self._events)
+            tenants = await open_tenants(store, clock)
             scheduler = build_scheduler(
                 self._settings,
                 store=store,
@@ -288,13 +296,14 @@ class _Parts:
                 clock_behind_ms=clock.behind_ms,
                 queue=queue,
                 secrets=opened,
+                tenants=tenants,
             )
         except BaseException:
             await store.aclose()
             raise
         add_gauges(self._metrics, scheduler, clock)
         add_clock_gauges(self._metrics, clock)
-        return self._node(store, scheduler, None, clock, queue, opened)
+        return self._node(store, scheduler, None, clock, queue, opened, tenants)
 
     async def in_cluster(self, clock: StoreClock) -> Node:
         """A node that shares its store with others."""
@@ -316,6 +325,7 @@ class _Parts:
             queue = with_brief_leases(open_queue(queue_url(settings), settings, clock), settings, clock)
             known_keys = open_known_keys(settings, store, clock)
             opened = await open_secrets(settings, store, clock, self._events)
+            tenants = await open_tenants(store, clock)
             scheduler = None
             if settings.has(Role.SCHEDULER):
                 scheduler = build_scheduler(
@@ -331,6 +341,7 @@ class _Parts:
                     queue=queue,
                     peers=TcpPeers(host=settings.host, clock=clock),
                     secrets=opened,
+                    tenants=tenants,
                 )
                 cluster.join(scheduler)
                 add_gauges(self._metrics, scheduler, clock)
@@ -338,7 +349,7 @@ class _Parts:
             await store.aclose()
             raise
         add_cluster_gauges(self._metrics, cluster)
-        return self._node(store, scheduler, cluster, clock, queue, opened, known_keys)
+        return self._node(store, scheduler, cluster, clock, queue, opened, tenants, known_keys)
 
     def _node(
         self,
@@ -348,6 +359,7 @@ class _Parts:
         clock: Clock,
         queue: Queue,
         opened: Secrets,
+        tenants: Tenants,
         known_keys: KnownKeys | None = None,
     ) -> Node:
         audit = StandingAudit(store=store, clock=clock, events=self._events, is_leader=_leads(cluster))
@@ -368,4 +380,5 @@ class _Parts:
             queue=queue,
             known_keys=known_keys,
             secrets=opened,
+            tenants=tenants,
         )

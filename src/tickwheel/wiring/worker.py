@@ -33,6 +33,7 @@ from tickwheel.services.remote.store_source import StoreSource
 from tickwheel.services.remote.worker_loop import BuildExecutor, WorkerLoop
 from tickwheel.services.store_clock import StoreClock, StoreClockWatch
 from tickwheel.services.supervision import supervise
+from tickwheel.services.tenants import Tenants
 from tickwheel.wiring.accelerators import with_brief_leases
 from tickwheel.wiring.cluster import advertised_host
 from tickwheel.wiring.executors import handlers_of, signing_keys_of, webhooks
@@ -41,6 +42,7 @@ from tickwheel.wiring.queues import open_queue, queue_url
 from tickwheel.wiring.secrets import Secrets, open_secrets
 from tickwheel.wiring.shared_store import is_shared, open_shared_store
 from tickwheel.wiring.stores import shown_store
+from tickwheel.wiring.tenants import open_tenants
 
 RANDOM_BYTES: Final = 8
 HANDLERS_PER_SERVER: Final = 500
@@ -153,7 +155,7 @@ class _Parts:
             address = await peers.open(process, lambda: None)
             closers.insert(0, peers.aclose)
             watch = StoreClockWatch(clock=clock, store=store, events=self._events)
-            closers.insert(0, _watch_clock(clock, watch, self._events))
+            closers.insert(0, _keep_running("store clock", watch.run, clock, self._events))
             source = StoreSource(
                 store=store,
                 queue=queue,
@@ -169,7 +171,9 @@ class _Parts:
             opened = await open_secrets(self._settings, store, clock, self._events)
             opened.start()
             closers.insert(0, opened.stop)
-            loop = self._loop(source, clock, self._note(via="store", address=address), opened)
+            tenants = await open_tenants(store, clock)
+            closers.insert(0, _keep_running("tenants", tenants.run, clock, self._events))
+            loop = self._loop(source, clock, self._note(via="store", address=address), opened, tenants)
         except BaseException:
             for close in closers:
                 await close()
@@ -189,7 +193,12 @@ class _Parts:
         )
 
     def _loop(
-        self, source: WorkSource, clock: Clock, note: WorkerNote, opened: Secrets | None = None
+        self,
+        source: WorkSource,
+        clock: Clock,
+        note: WorkerNote,
+        opened: Secrets | None = None,
+        tenants: Tenants | None = None,
     ) -> WorkerLoop:
         low, high = self._options.low, self._options.high
         # Executors never get more than the slots at the same time.
@@ -198,7 +207,7 @@ class _Parts:
         if len(self._handlers):
             build[TargetType.HANDLER] = handlers_of(settings, clock, self._handlers)
         if self._options.webhooks:
-            build[TargetType.HTTP_WEBHOOK] = _webhooks(settings, clock, opened)
+            build[TargetType.HTTP_WEBHOOK] = _webhooks(settings, clock, opened, tenants)
         return WorkerLoop(
             source=source,
             clock=clock,
@@ -215,21 +224,24 @@ class _Parts:
         return WorkerProcess(loop, name=self._name, handlers=self._handlers.names, where=where, closers=closers)
 
 
-def _webhooks(settings: Settings, clock: Clock, opened: Secrets | None) -> BuildExecutor:
-    """Over HTTP a worker gets headers in the clear, and the keys of a tenant with each run."""
-    if opened is None:
+def _webhooks(settings: Settings, clock: Clock, opened: Secrets | None, tenants: Tenants | None) -> BuildExecutor:
+    """Over HTTP a worker gets headers in the clear, and the keys of a tenant with each run; and its own egress
+    policy holds for all tenants.
+    """
+    if opened is None or tenants is None:
         return webhooks(settings, clock, signing_keys_of(settings.webhook_secret))
-    return webhooks(settings, clock, vault=opened.vault, keys_for=opened.signing.keys_for)
+    keys_for, policy_of = opened.signing.keys_for, tenants.egress_of
+    return webhooks(settings, clock, policy_of=policy_of, vault=opened.vault, keys_for=keys_for)
 
 
-def _watch_clock(clock: StoreClock, watch: StoreClockWatch, events: EventSink) -> Callable[[], Awaitable[object]]:
-    watching = asyncio.create_task(
-        supervise("store clock", watch.run, clock, events), name="tickwheel-store-clock"
-    )
+def _keep_running(
+    name: str, loop: Callable[[], Awaitable[None]], clock: Clock, events: EventSink
+) -> Callable[[], Awaitable[object]]:
+    running = asyncio.create_task(supervise(name, loop, clock, events), name=f"tickwheel-{name.replace(' ', '-')}")
 
     async def close() -> None:
-        watching.cancel()
-        await asyncio.gather(watching, return_exceptions=True)
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
 
     return close
 

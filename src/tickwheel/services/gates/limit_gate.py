@@ -22,7 +22,7 @@ from typing import Final
 import numpy as np
 
 from tickwheel.domain.columns import TIMER, Bools, ClaimAction, ClaimVerdict, Ints, Rows, empty
-from tickwheel.domain.concurrency import Counted, counted
+from tickwheel.domain.concurrency import Counted, counted, whole_tenant
 from tickwheel.domain.id_columns import shards_of
 from tickwheel.domain.job import Spec
 from tickwheel.domain.run import IN_FLIGHT
@@ -117,6 +117,10 @@ class LimitGate:
         """The earliest due time of all that is held; None when nothing is."""
         chunks = (chunk for crowd in self._crowds.values() for chunk in crowd.chunks)
         return min((int(chunk["due_ms"].min()) for chunk in chunks), default=None)
+
+    def waits_for(self, tenant_id: str) -> str | None:
+        """Whether runs wait here because their whole tenant is at its limit, in one word."""
+        return "concurrency" if whole_tenant(tenant_id) in self._of else None
 
     async def admit(
         self,

@@ -42,6 +42,10 @@ class Holdings:
             self._shards = tuple(np.flatnonzero(self.epochs != NOT_HELD).tolist())
         return self._shards
 
+    def share(self) -> float:
+        """How much of the cluster's work is this process's: its part of the shards, one of them at least."""
+        return max(1, len(self.shards())) / SHARD_COUNT
+
     def holds(self, job_ids: Rows) -> Bools:
         """Per job id (`V16`), whether its shard is held."""
         held: Bools = self.epochs[shards_of(job_ids)] != NOT_HELD

@@ -12,8 +12,9 @@ hold very many give one bound for all shards (a bound that is too low costs the 
 more). The result may go back as well as forth: a timer that was committed late, long due, is unresolved like any
 other.
 
-Timers of handlers that nothing here runs are dropped from memory: the store has them, and there may be millions. A
-floor per shard stands for them, renewed whenever the safety net has read all overdue timers once more.
+Timers of handlers that nothing here runs are dropped from memory: the store has them, and there may be millions.
+So are those of tenants that may not start them now. A floor per shard stands for them, renewed whenever the safety
+net has read all overdue timers once more.
 """
 
 from collections.abc import Callable, Sequence
@@ -54,11 +55,15 @@ class Unserved:
     def note(self, timers: Rows) -> None:
         """These were dropped."""
         if len(timers):
-            for floors in (self.floors, self._since_pass):
-                lower(floors, timers)
+            self.note_held(timers)
             fresh = self.on_dropped(timers)
             self._fresh += fresh
             self._met += np.bincount(timers["flags"] & FLAG_LANE_MASK, minlength=LANE_COUNT) - fresh
+
+    def note_held(self, timers: Rows) -> None:
+        """These were dropped because they may not be started now: nobody is asked to do them."""
+        for floors in (self.floors, self._since_pass):
+            lower(floors, timers)
 
     def end_pass(self) -> None:
         """All overdue timers were read since the pass before ended: what is still unserved was noted meanwhile."""

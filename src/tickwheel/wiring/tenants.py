@@ -1,0 +1,63 @@
+"""What a process knows of its tenants: their records, kept fresh, and the limits that they are held to here."""
+
+import asyncio
+from collections.abc import Callable
+
+from tickwheel.config import Role
+from tickwheel.ports.clock import Clock
+from tickwheel.ports.events import EventSink
+from tickwheel.ports.registry import Registry
+from tickwheel.services.jobs import Jobs
+from tickwheel.services.ownership.membership import Standing
+from tickwheel.services.ownership.ownership import Ownership
+from tickwheel.services.quotas import Quotas, QuotaStore
+from tickwheel.services.supervision import supervise
+from tickwheel.services.tenants import Tenants
+
+
+class Tenancy:
+    """`start` keeps the records fresh until `stop`. `ownership`: the node's side of a cluster, if it has one."""
+
+    def __init__(
+        self,
+        tenants: Tenants,
+        store: QuotaStore,
+        clock: Clock,
+        events: EventSink,
+        ownership: Callable[[], Ownership | None],
+    ) -> None:
+        self.tenants, self._ownership = tenants, ownership
+        self.quotas = Quotas(tenants, store, clock, self._api_nodes)
+        self._clock, self._events = clock, events
+        self._loop: asyncio.Task[None] | None = None
+
+    def bind(self, jobs: Jobs) -> None:
+        """Hold new jobs to the limits."""
+        jobs.limit_by(self.quotas)
+
+    def start(self) -> None:
+        """On the running event loop. Again: nothing."""
+        if self._loop is None:
+            running = supervise("tenants", self.tenants.run, self._clock, self._events)
+            self._loop = asyncio.create_task(running, name="tickwheel-tenants")
+
+    async def stop(self) -> None:
+        """Again: nothing."""
+        loop, self._loop = self._loop, None
+        if loop is not None:
+            loop.cancel()
+            await asyncio.gather(loop, return_exceptions=True)
+
+    def _api_nodes(self) -> int:
+        """This one, and the others that serve it and are not silent. A node that fires nothing knows no other."""
+        ownership = self._ownership()
+        members = [] if ownership is None else ownership.members()
+        others = sum(m.standing is not Standing.SILENT and Role.API in m.note.roles for m in members)
+        return 1 + others
+
+
+async def open_tenants(registry: Registry, clock: Clock) -> Tenants:
+    """The records, read once. Raises `StoreUnavailable`."""
+    tenants = Tenants(registry, clock)
+    await tenants.refresh()
+    return tenants
