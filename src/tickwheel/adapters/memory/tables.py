@@ -13,6 +13,7 @@ from tickwheel.adapters.memory.ownership import Ownership
 from tickwheel.adapters.memory.transactions import Transactions
 from tickwheel.domain.columns import FLAG_LANE_MASK
 from tickwheel.domain.concurrency import Used
+from tickwheel.domain.delays import Delay
 from tickwheel.domain.ids import SHARD_COUNT
 from tickwheel.domain.job import Job, JobState, Lane
 from tickwheel.domain.outcome import ProgressNote
@@ -107,6 +108,7 @@ class Tables:
         self.slots_of: dict[RunKey, set[str]] = {}
         self.sessions: dict[str, WorkerState] = {}
         self.records: dict[tuple[str, str, str], RecordRow] = {}
+        self.delays: dict[tuple[str, str, str, int], Delay] = {}
         """By kind, tenant and name."""
         self.records_version = 0
         self.audit_log: dict[tuple[int, int], AuditEntry] = {}

@@ -39,6 +39,7 @@ from tickwheel.adapters.postgresql import (
     views,
 )
 from tickwheel.adapters.postgresql.audit import PostgresqlAudit
+from tickwheel.adapters.postgresql.delays import PostgresqlDelays
 from tickwheel.adapters.postgresql.errors import translate
 from tickwheel.adapters.postgresql.history import History, open_history
 from tickwheel.adapters.postgresql.ledger_retention import Straggler
@@ -130,7 +131,7 @@ async def open_postgresql_store(
     return PostgresqlStore(url, clock, reader_url=reader_url, pinned_clock=pinned_clock, history=written)
 
 
-class PostgresqlStore(PostgresqlAudit, PostgresqlRegistry, PostgresqlSpecs):
+class PostgresqlStore(PostgresqlAudit, PostgresqlRegistry, PostgresqlSpecs, PostgresqlDelays):
     """Implements `ports.store.Store` and `ports.shards.ShardStore`; made by `open_postgresql_store`."""
 
     def __init__(
