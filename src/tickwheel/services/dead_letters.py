@@ -11,7 +11,7 @@ from tickwheel.domain.ids import run_id_text
 from tickwheel.ports.clock import Clock
 from tickwheel.ports.owner import Owner
 from tickwheel.ports.registry import Act
-from tickwheel.ports.store import Change, DeadLetterPage, JobView, Run, Store
+from tickwheel.ports.store import Change, DeadLetter, DeadLetterPage, JobView, Run, Store
 from tickwheel.services.aftermath import Aftermath, Seen
 from tickwheel.services.changes.occurrence import redrive
 
@@ -20,6 +20,13 @@ RunKey: TypeAlias = tuple[bytes, int]
 
 BATCH: Final = 200
 """How many are redriven at a time; they share commits."""
+
+
+PAGES_LOOKED_AT: Final = 20
+"""How far a page with a filter looks on for its first letter."""
+LETTERS_LOOKED_AT: Final = 20_000
+JOBS_NAMED: Final = 20
+"""Jobs of a cause that are named."""
 
 
 class Refused(msgspec.Struct, frozen=True):
@@ -38,6 +45,38 @@ class Redriven(msgspec.Struct, frozen=True):
     refused: tuple[Refused, ...]
 
 
+class Which(msgspec.Struct, frozen=True):
+    """Dead letters of this cause, of this job, or both; nothing given: all."""
+
+    cause: str | None = None
+    job_id: bytes | None = None
+
+    def takes(self, letter: DeadLetter) -> bool:
+        """Whether it is one of these."""
+        return self.cause in (None, letter.cause) and self.job_id in (None, letter.run.job_id)
+
+
+ALL: Final = Which()
+
+
+class CauseGroup(msgspec.Struct):
+    """The dead letters of one cause: how many, of which jobs (by their ids), between when."""
+
+    cause: str
+    count: int
+    jobs: dict[bytes, str]
+    oldest_ms: int
+    newest_ms: int
+    example: RunKey
+
+
+class Causes(msgspec.Struct, frozen=True):
+    """By cause, the most frequent first. `is_whole` false: only the newest were looked at."""
+
+    groups: list[CauseGroup]
+    is_whole: bool
+
+
 class DeadLetters:
     """List, redrive and delete dead letters. `tenant_id` bounds every look-up.
 
@@ -48,9 +87,32 @@ class DeadLetters:
         self._store, self._clock = store, clock
         self._aftermath = Aftermath(owner)
 
-    async def list(self, tenant_id: str, limit: int, after: str | None = None) -> DeadLetterPage:
-        """A page, newest first. Raises `BadCursor`."""
-        return await self._store.list_dead(tenant_id, limit, after)
+    async def list(
+        self, tenant_id: str, limit: int, after: str | None = None, which: Which = ALL
+    ) -> DeadLetterPage:
+        """A page, newest first; it may hold fewer than `limit` and still have a next one. Raises `BadCursor`."""
+        page = await self._store.list_dead(tenant_id, limit, after)
+        if which == ALL:
+            return page
+        for _ in range(PAGES_LOOKED_AT):
+            wanted = tuple(letter for letter in page.items if which.takes(letter))
+            if wanted or page.next_cursor is None:
+                break
+            page = await self._store.list_dead(tenant_id, limit, page.next_cursor)
+        return DeadLetterPage(wanted, page.next_cursor)
+
+    async def causes(self, tenant_id: str) -> Causes:
+        """What the queue is full of; looks at the newest `LETTERS_LOOKED_AT`."""
+        groups: dict[str, CauseGroup] = {}
+        cursor, seen = None, 0
+        while seen < LETTERS_LOOKED_AT:
+            page = await self._store.list_dead(tenant_id, BATCH, cursor)
+            for letter in page.items:
+                _count(groups, letter)
+            seen, cursor = seen + len(page.items), page.next_cursor
+            if cursor is None:
+                break
+        return Causes(sorted(groups.values(), key=lambda group: -group.count), is_whole=cursor is None)
 
     async def redrive(self, tenant_id: str, runs: Sequence[RunKey], *, act: Act | None = None) -> Redriven:
         """Give these runs all their attempts again, the first at once; a refused one doesn't stop the others."""
@@ -63,15 +125,16 @@ class DeadLetters:
             refused += [refusal for refusal in refusals if refusal is not None]
         return Redriven(tuple(redriven), tuple(refused))
 
-    async def redrive_all(self, tenant_id: str, *, act: Act | None = None) -> Redriven:
-        """The same for every run that is in the queue now; those that fail again meanwhile stay."""
+    async def redrive_all(self, tenant_id: str, which: Which = ALL, *, act: Act | None = None) -> Redriven:
+        """The same for each of these runs that is in the queue now; those that fail again meanwhile stay."""
         until_ms = self._clock.now_ms()
         redriven: list[RunKey] = []
         refused: list[Refused] = []
         cursor: str | None = None
         while True:
             page = await self._store.list_dead(tenant_id, BATCH, cursor)
-            keys = [(one.run.job_id, one.run.scheduled_ms) for one in page.items if one.failed_ms <= until_ms]
+            chosen = [one for one in page.items if one.failed_ms <= until_ms and which.takes(one)]
+            keys = [(one.run.job_id, one.run.scheduled_ms) for one in chosen]
             done = await self.redrive(tenant_id, keys, act=act)
             redriven += done.redriven
             refused += done.refused
@@ -99,3 +162,15 @@ class DeadLetters:
             return Refused(*key, error.code, str(error))
         self._aftermath.of(seen, changed)
         return None
+
+
+def _count(groups: dict[str, CauseGroup], letter: DeadLetter) -> None:
+    run, at_ms = letter.run, letter.failed_ms
+    group = groups.get(letter.cause)
+    if group is None:
+        group = CauseGroup(letter.cause, 0, {}, at_ms, at_ms, (run.job_id, run.scheduled_ms))
+        groups[letter.cause] = group
+    group.count += 1
+    group.oldest_ms, group.newest_ms = min(group.oldest_ms, at_ms), max(group.newest_ms, at_ms)
+    if len(group.jobs) < JOBS_NAMED:
+        group.jobs[run.job_id] = letter.job_name

@@ -106,10 +106,37 @@ class DeadLetterList(msgspec.Struct):
     next_cursor: str | None
 
 
+class NamedJob(msgspec.Struct):
+    """A job by its id and name."""
+
+    job_id: str
+    job_name: str | None
+
+
+class CauseGroupBody(msgspec.Struct):
+    """The dead letters of one cause. Of its jobs at most 20 are named."""
+
+    cause: str
+    count: int
+    jobs: list[NamedJob]
+    oldest_failed_at: str
+    newest_failed_at: str
+    example_run_id: str
+
+
+class CauseList(msgspec.Struct):
+    """Causes, the most frequent first; `is_whole` false: only the newest 20,000 letters were looked at."""
+
+    causes: list[CauseGroupBody]
+    is_whole: bool
+
+
 class RedriveRequest(msgspec.Struct, forbid_unknown_fields=True):
-    """Which dead letters to run again: `run_ids`, or `all`."""
+    """Which dead letters to run again: `run_ids`, or those of a `cause` or a `job_id` or both, or `all`."""
 
     run_ids: Annotated[list[str], Meta(min_length=1, max_length=REDRIVE_COUNT_MAX)] | None = None
+    cause: Annotated[str, Meta(min_length=1)] | None = None
+    job_id: Annotated[str, Meta(min_length=1)] | None = None
     all: bool = False
 
 
@@ -174,6 +201,7 @@ ANSWER_TYPES: Final[tuple[Any, ...]] = (
     RunBrief,
     RunList,
     DeadLetterList,
+    CauseList,
     RedriveRequest,
     RedriveBody,
     PreviewRequest,

@@ -4,9 +4,12 @@ from typing import Final
 
 from tickwheel.domain.access import Scope
 from tickwheel.interfaces.http.operations import examples
-from tickwheel.interfaces.http.operations.model import CURSOR, LIMIT, RUN_ID, TENANT, Body, Operation, Reply
+from tickwheel.interfaces.http.operations.model import CURSOR, LIMIT, RUN_ID, TENANT, Body, Operation, Param, Reply
 
 _TAG: Final = "Dead letters"
+
+_CAUSE: Final = Param("cause", "query", "Only those of this cause.", {"type": "string", "minLength": 1})
+_OF_JOB: Final = Param("job_id", "query", "Only those of this job.", {"type": "string", "minLength": 1})
 
 DEAD_LETTER_OPERATIONS: Final = (
     Operation(
@@ -16,12 +19,43 @@ DEAD_LETTER_OPERATIONS: Final = (
         scope=Scope.RUNS_READ,
         tag=_TAG,
         summary="List dead letters",
-        description="Runs out of attempts, the newest failure first.",
-        params=(TENANT, LIMIT, CURSOR),
+        description="Runs out of attempts, the newest failure first. With a filter a page may hold fewer than "
+        "`limit`, or none, and still have a next one.",
+        params=(TENANT, _CAUSE, _OF_JOB, LIMIT, CURSOR),
         replies=(
             Reply(200, "A page.", "DeadLetterList", {"dead_letters": [examples.DEAD_LETTER], "next_cursor": None}),
         ),
         problems=("bad_cursor", "invalid_request", "store_unavailable"),
+    ),
+    Operation(
+        method="GET",
+        path="/v1/dlq/causes",
+        name="list_causes",
+        scope=Scope.RUNS_READ,
+        tag=_TAG,
+        summary="Group dead letters by cause",
+        params=(TENANT,),
+        replies=(
+            Reply(
+                200,
+                "The causes, the most frequent first.",
+                "CauseList",
+                {
+                    "causes": [
+                        {
+                            "cause": "attempts_exhausted",
+                            "count": 12,
+                            "jobs": [{"job_id": examples.JOB_ID, "job_name": "sync-crm"}],
+                            "oldest_failed_at": "2025-11-29T15:20:00.000Z",
+                            "newest_failed_at": "2025-11-29T16:45:00.000Z",
+                            "example_run_id": examples.RUN_ID,
+                        }
+                    ],
+                    "is_whole": True,
+                },
+            ),
+        ),
+        problems=("invalid_request", "store_unavailable"),
     ),
     Operation(
         method="POST",
@@ -30,7 +64,8 @@ DEAD_LETTER_OPERATIONS: Final = (
         scope=Scope.RUNS_WRITE,
         tag=_TAG,
         summary="Run dead letters again",
-        description='By ids or all: `{"run_ids": ["run_…"]}` or `{"all": true}`. Each gets its full number of '
+        description='By ids, by cause or job, or all: `{"run_ids": ["run_…"]}`, `{"cause": "…"}`, '
+        '`{"job_id": "job_…"}`, or `{"all": true}`. Each gets its full number of '
         "attempts anew; the old ones stay in its history. An id that names no run is in `not_found`, one "
         "that can't be redriven in `refused`; neither stops the others.",
         params=(TENANT,),
