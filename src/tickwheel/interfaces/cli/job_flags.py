@@ -122,10 +122,10 @@ def _limit(text: str, problems: list[FieldProblem]) -> dict[str, Any]:
 
 def _headers(lines: Sequence[str], problems: list[FieldProblem]) -> dict[str, str] | None:
     headers = {}
-    for line in lines:
+    for number, line in enumerate(lines, 1):
         name, colon, value = line.partition(":")
-        if not colon or not name.strip():
-            problems.append(FieldProblem("--header", f"{line!r} is not of the form NAME:VALUE"))
+        if not colon or not name.strip():  # it may be a secret that stands alone, so it is not quoted
+            problems.append(FieldProblem("--header", f"number {number} is not of the form NAME:VALUE"))
         headers[name.strip()] = value.strip()
     return headers or None
 

@@ -1,4 +1,4 @@
-"""`tickwheel secrets`: signing secrets, on a running server or in a store, and keys that stored secrets are under."""
+"""`tickwheel secrets`: signing secrets, on a server or in a store, and the keys that stored secrets are under."""
 
 import asyncio
 import sys
@@ -34,7 +34,7 @@ def secrets() -> None:
     """Make and rotate what webhooks are signed with; change the key that stored secrets are sealed under.
 
     A signing secret belongs to a tenant and has a name, by which its jobs choose it (`jobs create
-    --signing-secret`). The one called `default` signs what names none.
+    --sign-with`). The one called `default` signs what names none.
 
     With --store or --data the store itself is asked. So it is when neither a server (--url, TICKWHEEL_URL) nor a
     token is named. Else the server is asked.
