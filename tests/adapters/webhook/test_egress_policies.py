@@ -172,6 +172,7 @@ def test_unknown_proxy_holds_attempts_up_and_sends_nothing() -> None:
         async with running_sink(NEAR) as sink, Bench(settings, near) as bench:
             outcome = await bench.run(make_work(1, sink.url("/status/200", "inner.example"), tenant_id="t"))
             assert outcome.outcome_class is OutcomeClass.RETRYABLE
+            assert outcome.unsent, "other tenants' webhooks to that host have no part in it"
             assert error_of(outcome) == "the proxy 'eu' of the tenant's egress policy is not set up here"
             assert sink.connection_count == 0
             direct = await bench.run(make_work(2, sink.url("/status/200", "inner.example"), tenant_id="d"))

@@ -153,7 +153,7 @@ class WebhookExecutor:
         endpoint = gate.endpoint(work.target.endpoint)
         if isinstance(endpoint, str):
             return permanent(endpoint)
-        return (gate, endpoint) if gate.problem is None else retryable(gate.problem)
+        return (gate, endpoint) if gate.problem is None else unsent(gate.problem)
 
     def _pump(self) -> None:
         if self._pumping:  # an attempt that failed at once made room: the loop below sees it
