@@ -13,7 +13,7 @@ from tickwheel.domain.requests.request import parse_job_request
 from tickwheel.interfaces.http.curl import curl_line, pretty
 from tickwheel.interfaces.http.openapi import openapi_bytes, openapi_document
 from tickwheel.interfaces.http.operations import OPERATIONS
-from tickwheel.interfaces.http.operations.model import HEADERS
+from tickwheel.interfaces.http.operations.model import HEADERS, Param
 from tickwheel.interfaces.http.schema_text import schema_text
 from tickwheel.interfaces.http.wire import ERRORS
 
@@ -125,8 +125,12 @@ def test_curl_lines_name_method_address_and_body() -> None:
     assert "-X PUT http://localhost:8080/v1/jobs/by-name/nightly-report" in lines["put_job"]
 
 
+def params_in(where: str) -> list[Param]:
+    return [p for operation in OPERATIONS for p in operation.params if p.where == where]
+
+
 def test_parameters_in_words() -> None:
-    words = {p.name: schema_text(p) for operation in OPERATIONS for p in operation.params}
+    words = {p.name: schema_text(p) for where in ("query", "header", "path") for p in params_in(where)}
     assert words["limit"] == "integer, 1 to 1000, default 50"
     assert words["priority"] == "CRITICAL or HIGH or DEFAULT or LOW"
     assert words["due_from"] == "date-time"
