@@ -23,6 +23,7 @@ from tickwheel.config.tls_rules import check_tls
 from tickwheel.domain.egress_proxy import read_proxies
 from tickwheel.domain.errors import FieldProblem
 from tickwheel.domain.nat64 import read_prefixes
+from tickwheel.domain.slo import check_names, parse_objectives
 from tickwheel.domain.webhook_ports import read_ports
 
 SHORTEST_TOKEN_CHARS: Final = 16
@@ -76,6 +77,8 @@ def _check_texts(settings: Settings, wrong: Wrong) -> None:
         ("nat64_prefix", settings.nat64_prefix, read_prefixes),
         ("webhook_ports", settings.webhook_ports, read_ports),
         ("egress_proxy", settings.egress_proxy, read_proxies),
+        ("slo", settings.slo, parse_objectives),
+        ("metrics_tenants", settings.metrics_tenants, check_names),
     ):
         try:
             read(given)

@@ -28,6 +28,7 @@ class Role(StrEnum):
     WORKER = "worker"
 
 
+DEFAULT_OBJECTIVES: Final = ("CRITICAL=99.9%@500ms", "HIGH=99.9%@1s", "DEFAULT=99%@2s", "LOW=99%@1m")
 ALL_ROLES: Final = tuple(role.value for role in Role)
 
 
@@ -174,6 +175,14 @@ class Settings:
     retention_days: int = _setting(7, "How long finished runs and jobs are kept.", low=1, high=3_650)
     audit_log_days: int = _setting(
         90, "How long entries of the audit log are kept; 0: for ever.", low=0, high=36_500
+    )
+    slo: tuple[str, ...] = _setting(
+        DEFAULT_OBJECTIVES,
+        "Which share of starts is how late at most, of a lane or a tenant: HIGH=99.9%@1s, tenant:NAME=99%@5s.",
+        by_comma=True,
+    )
+    metrics_tenants: tuple[str, ...] = _setting(
+        (), "Tenants with metrics of their own (default: none); each adds some 30 series.", by_comma=True
     )
     log_format: str = _setting("text", "Log lines as text or json.")
     log_level: str = _setting("info", "Least level that is logged: debug, info, warning, error.")

@@ -14,11 +14,27 @@ from tickwheel.ports.executor import Work
 from tickwheel.ports.store import AttemptNote
 
 
+class OfTenant(Protocol):
+    """Whatever says whose it is."""
+
+    @property
+    def tenant_id(self) -> str: ...
+
+
 class AttemptsStarted(msgspec.Struct, frozen=True):
     """Attempts handed to an executor. `lateness_ms` = start - due, `lane` as stored, one per attempt."""
 
     lateness_ms: Ints
     lane: Ints
+    works: Sequence[OfTenant] = ()  # in the same order
+
+
+class RunsQueued(msgspec.Struct, frozen=True):
+    """Runs handed to workers elsewhere: claimed, and on their way to the queue. The columns are as above."""
+
+    lateness_ms: Ints
+    lane: Ints
+    works: Sequence[OfTenant]
 
 
 class AttemptsEnded(msgspec.Struct, frozen=True):
@@ -36,10 +52,11 @@ class AttemptsEnded(msgspec.Struct, frozen=True):
 
 
 class ClaimsAnswered(msgspec.Struct, frozen=True):
-    """A claim batch came back; `verdicts[v]` counts `ClaimVerdict` v."""
+    """A claim batch came back; `verdicts[v]` counts `ClaimVerdict` v, `triggers[l]` first claims of lane l."""
 
     verdicts: Ints
     took_ms: int
+    triggers: Ints
 
 
 class TimersLoaded(msgspec.Struct, frozen=True):
@@ -206,6 +223,7 @@ class WorkerResized(msgspec.Struct, frozen=True):
 
 Event: TypeAlias = (
     AttemptsStarted
+    | RunsQueued
     | AttemptsEnded
     | ClaimsAnswered
     | TimersLoaded

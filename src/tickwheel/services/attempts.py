@@ -115,7 +115,7 @@ class Pool:
             table.rows["stopping"][slots] = 1
             self._doubtful.append((slots, table.turns[slots].copy()))
             raise
-        self._events.emit(AttemptsStarted(lateness_ms=lateness_ms, lane=lanes))
+        self._events.emit(AttemptsStarted(lateness_ms=lateness_ms, lane=lanes, works=works))
 
     def take_back(self) -> Rows:
         """Free slots of attempts that the executor failed to take, once their lease is over; gives their rows."""

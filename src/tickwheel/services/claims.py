@@ -19,13 +19,14 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from tickwheel.domain.columns import Bools, ClaimVerdict, Ints, Rows
+from tickwheel.domain.columns import FLAG_LANE_MASK, Bools, ClaimVerdict, Ints, Rows
 from tickwheel.domain.errors import OutcomeUnknown
 from tickwheel.domain.id_columns import shards_of
 from tickwheel.domain.ids import shard_of
+from tickwheel.domain.lanes import LANE_COUNT
 from tickwheel.domain.run import FENCE_SEQUENCE_BITS
 from tickwheel.ports.clock import Clock
-from tickwheel.ports.events import ClaimsAnswered, EventSink
+from tickwheel.ports.events import ClaimsAnswered, EventSink, RunsQueued
 from tickwheel.ports.store import Store
 from tickwheel.services.attempts import Pool, Sent
 from tickwheel.services.claim_batch import ClaimBatch
@@ -234,13 +235,14 @@ class Claims:
         batch, answers, sent = answered
         try:
             batch.answered = True
-            self._tell(answers, sent)
+            self._tell(batch.timers, answers, sent)
             self._arm_what_follows(batch, answers)
             self._put_off(batch, answers)
             self._preparation.answered(batch, answers)
             batch.started = won = self._won(batch, answers)
             if isinstance(batch, QueuedBatch):
                 self._elsewhere.publish(batch, answers["fence"], won)
+                self._tell_queued(batch, won)
             else:
                 await self._starter.start(batch.timers, batch.claims, batch.specs, batch.works, answers, won, sent)
         finally:
@@ -324,10 +326,23 @@ class Claims:
         for key, fence in zip(_run_keys(batch.timers), fences.tolist(), strict=False):
             self._unknown.setdefault(key, {})[fence] = batch.queued
 
-    def _tell(self, answers: Rows, sent: Sent) -> None:
-        counts = np.bincount(answers["verdict"], minlength=len(ClaimVerdict)).astype(np.int64)
+    def _tell(self, timers: Rows, answers: Rows, sent: Sent) -> None:
+        verdicts = answers["verdict"]
+        counts = np.bincount(verdicts, minlength=len(ClaimVerdict)).astype(np.int64)
+        first = timers["flags"][(verdicts == ClaimVerdict.WON) & (timers["gen"] > 0)] & FLAG_LANE_MASK
+        triggers = np.bincount(first, minlength=LANE_COUNT).astype(np.int64)
         took_ms = self._clock.monotonic_ms() - sent.mono_ms
-        self._events.emit(ClaimsAnswered(verdicts=counts, took_ms=took_ms))
+        self._events.emit(ClaimsAnswered(verdicts=counts, took_ms=took_ms, triggers=triggers))
+
+    def _tell_queued(self, batch: QueuedBatch, won: Bools) -> None:
+        numbers = np.flatnonzero(won)
+        if not len(numbers):
+            return
+        timers = batch.timers[numbers]
+        works = [work for number in numbers.tolist() if (work := batch.works[number]) is not None]
+        lateness_ms = self._clock.now_ms() - timers["due_ms"]
+        lane = (timers["flags"] & FLAG_LANE_MASK).astype(np.int64)
+        self._events.emit(RunsQueued(lateness_ms=lateness_ms, lane=lane, works=works))
 
 
 def _run_keys(timers: Rows) -> list[tuple[bytes, int]]:

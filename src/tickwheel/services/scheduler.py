@@ -279,6 +279,7 @@ class Scheduler:
         )
         self._clock_watch = ClockWatch(clock=clock, events=events, behind_ms=clock_behind_ms)
         self._loops: dict[str, asyncio.Task[None]] = {}
+        self.feed: Feed | None = None
 
     @property
     def armed_until_ms(self) -> int:
@@ -322,7 +323,7 @@ class Scheduler:
             return ()
         if self._ownership is None:
             raise RuntimeError("a scheduler of a cluster is joined to an ownership side before it starts")
-        feed = Feed(
+        self.feed = feed = Feed(
             shards=self._shards,
             groups=self._groups,
             clock=self._clock,

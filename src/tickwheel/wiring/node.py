@@ -8,7 +8,6 @@ shards. Order of the end (`drain`): shards are handed over while work goes on, a
 time, what ended is committed, and only then the node leaves.
 """
 
-import asyncio
 import os
 import socket
 from collections.abc import Callable
@@ -25,7 +24,6 @@ from tickwheel.adapters.system import SystemClock, SystemRandomness
 from tickwheel.adapters.telemetry.console import Console
 from tickwheel.adapters.telemetry.fanout import Fanout
 from tickwheel.adapters.telemetry.logs import LogSink, configure_logs
-from tickwheel.adapters.telemetry.metrics import Metrics
 from tickwheel.config import Role, Settings
 from tickwheel.domain.columns import Rows
 from tickwheel.domain.job import Target
@@ -33,11 +31,13 @@ from tickwheel.ports.clock import Clock
 from tickwheel.ports.events import EventSink
 from tickwheel.ports.owner import Owner
 from tickwheel.ports.queue import Queue
-from tickwheel.services.audit import StandingAudit
 from tickwheel.services.dead_letters import DeadLetters
 from tickwheel.services.ingest import every_shard
 from tickwheel.services.jobs import Jobs
 from tickwheel.services.known_keys import KnownKeys
+from tickwheel.services.live.overview import Lookout
+from tickwheel.services.live.pulse import Pulse
+from tickwheel.services.live.recent import Recent
 from tickwheel.services.ownership.holdings import Holdings
 from tickwheel.services.ownership.ownership import Ownership
 from tickwheel.services.remote.desk import WorkerDesk
@@ -45,24 +45,17 @@ from tickwheel.services.runs import Runs
 from tickwheel.services.scheduler import Scheduler
 from tickwheel.services.shedding import Behind, BehindWatch, Shedding
 from tickwheel.services.store_clock import StoreClock
-from tickwheel.services.supervision import supervise
 from tickwheel.services.tenants import Tenants
 from tickwheel.wiring.accelerators import open_known_keys, with_brief_leases
 from tickwheel.wiring.access import Access
 from tickwheel.wiring.cluster import Cluster
 from tickwheel.wiring.executors import target_guard
 from tickwheel.wiring.firing import build_scheduler
-from tickwheel.wiring.gauges import (
-    add_access_gauges,
-    add_audit_gauges,
-    add_clock_gauges,
-    add_cluster_gauges,
-    add_gauges,
-    add_shedding_gauges,
-)
+from tickwheel.wiring.measured_store import measured
+from tickwheel.wiring.monitoring import Monitoring
 from tickwheel.wiring.nobody import Nobody
 from tickwheel.wiring.queues import open_queue, queue_url
-from tickwheel.wiring.scaling import add_scaling_gauges, build_demand
+from tickwheel.wiring.scaling import build_demand
 from tickwheel.wiring.secrets import Secrets, open_secrets
 from tickwheel.wiring.shared_store import open_shared_store
 from tickwheel.wiring.stores import AuditedStore, open_store, store_url
@@ -84,20 +77,20 @@ class Node:
         cluster: Cluster | None,
         clock: Clock,
         machine: SystemClock,
-        metrics: Metrics,
+        monitoring: Monitoring,
         handlers: Handlers,
         worker: str,
-        audit: StandingAudit,
         events: EventSink,
         queue: Queue,
         known_keys: KnownKeys | None,
         secrets: Secrets,
         tenants: Tenants,
+        recent: Recent,
+        name: str,
     ) -> None:
-        self._audit, self._events = audit, events
-        self._auditing: asyncio.Task[None] | None = None
+        self._events = events
         self.settings, self.store, self.scheduler, self.cluster = settings, store, scheduler, cluster
-        self.clock, self.machine, self.metrics = clock, machine, metrics
+        self.clock, self.machine, self.metrics = clock, machine, monitoring.metrics
         self.handlers, self.worker = handlers, worker
         owner: Owner = Nobody() if scheduler is None else scheduler
         held = every_shard if cluster is None else cluster.holdings.shards
@@ -109,21 +102,41 @@ class Node:
             uncommitted=(lambda: 0) if scheduler is None else lambda: scheduler.completions.pending,
             behind=Behind if scheduler is None else BehindWatch(scheduler.ready, scheduler.pools, clock),
         )
-        add_shedding_gauges(metrics, self.shedding)
         self.jobs.shed_by(self.shedding)
         self.jobs.refuse_by(target_guard(settings, tenants.egress_of))
         self.tenancy = Tenancy(tenants, store, clock, events, self._ownership)
-        self.tenancy.bind(self.jobs)
+        self.tenancy.bind(self.jobs, scheduler, monitoring.metrics)
         self.secrets = secrets
         self.jobs.seal_by(secrets.sealing)
         self.runs = Runs(store=store, owner=owner, clock=clock)
         self.dead_letters = DeadLetters(store=store, owner=owner, clock=clock)
         self._queue, self._known_keys = queue, known_keys
         self.access = Access(settings, store, clock, events, _leads(cluster))
-        add_access_gauges(metrics, self.access.authentication)
         self.demand = None if scheduler is None else build_demand(scheduler, self._ownership, clock)
-        if self.demand is not None:
-            add_scaling_gauges(metrics, self.demand)
+        self.monitoring = monitoring
+        monitoring.watch(
+            store=store,
+            queue=queue,
+            scheduler=scheduler,
+            cluster=cluster,
+            events=events,
+            is_leader=_leads(cluster),
+            shedding=self.shedding,
+            authentication=self.access.authentication,
+            demand=self.demand,
+        )
+        pulse = Pulse(
+            recent,
+            scheduler,
+            ownership=self._ownership,
+            is_leader=_leads(cluster),
+            name=name,
+            version=version("tickwheel"),
+            roles=settings.roles,
+        )
+        self.lookout = Lookout(pulse, store, clock)
+        if cluster is not None:
+            cluster.vitals = pulse.vitals
         self.workers = WorkerDesk(
             store=store,
             queue=queue,
@@ -173,19 +186,16 @@ class Node:
             self.workers.start()
         if self.scheduler is not None:
             self.scheduler.start()
-            auditing = supervise("audit", self._audit.run, self.clock, self._events)
-            self._auditing = asyncio.create_task(auditing, name="tickwheel-audit")
+            self.monitoring.start()
 
     async def drain(self) -> None:
         """Hand everything over and let running work end, within the grace time."""
         grace_ms = self.settings.grace_seconds * 1000
         began_ms = self.clock.monotonic_ms()
         self.workers.stop_polls()
+        self.lookout.close()
         await self.shedding.stop()
-        if self._auditing is not None:
-            self._auditing.cancel()
-            await asyncio.gather(self._auditing, return_exceptions=True)
-            self._auditing = None
+        await self.monitoring.stop()
         if self.cluster is not None:
             await self.cluster.hand_over(min(grace_ms, HAND_OVER_MS))
         if self.scheduler is not None:
@@ -199,6 +209,7 @@ class Node:
             await self.cluster.aclose()
         await self.access.stop()
         await self.secrets.stop()
+        await self.monitoring.stop()
         await self.tenancy.stop()
         await self.workers.close()
         await self._queue.aclose()
@@ -245,13 +256,15 @@ async def open_node(
     """
     handlers = load_handlers(settings.app)
     configure_logs(log_format=settings.log_format, log_level=settings.log_level, node=name)
-    machine, metrics = SystemClock(), Metrics(process)
+    machine = SystemClock()
     clock = StoreClock(machine=machine, wall_ms=machine.wall_ms) if settings.clustered else machine
-    sinks: list[EventSink] = [metrics, LogSink()]
+    monitoring = Monitoring(settings, clock, process=process, version=version("tickwheel"))
+    sinks: list[EventSink] = [*monitoring.sinks, LogSink()]
     if write_line is not None:
         sinks.append(Console(write=write_line, clock=clock, colors=colors))
-    events = Fanout(sinks)
-    parts = _Parts(settings, machine, metrics, handlers, events, name or node_name())
+    recent = Recent(clock)
+    events = Fanout([*sinks, recent])
+    parts = _Parts(settings, machine, monitoring, handlers, events, name or node_name(), recent)
     node = await (parts.alone(machine) if not isinstance(clock, StoreClock) else parts.in_cluster(clock))
     try:
         await node.access.open(ask_for_tokens=settings.auth)
@@ -268,18 +281,22 @@ class _Parts:
         self,
         settings: Settings,
         machine: SystemClock,
-        metrics: Metrics,
+        monitoring: Monitoring,
         handlers: Handlers,
         events: EventSink,
         name: str,
+        recent: Recent,
     ) -> None:
-        self._settings, self._machine, self._metrics = settings, machine, metrics
+        self._settings, self._machine, self._recent = settings, machine, recent
+        self._monitoring = monitoring
         self._handlers, self._events = handlers, events
         self._name, self._worker = name, f"{name}-{token_hex(4)}"
 
     async def alone(self, clock: SystemClock) -> Node:
         """A node that holds all shards of its store."""
-        store = await open_store(store_url(self._settings), clock, auto_migrate=self._settings.auto_migrate)
+        settings = self._settings
+        embedded = await open_store(store_url(settings), clock, auto_migrate=settings.auto_migrate)
+        store = measured(embedded, self._monitoring.calls, clock)
         try:
             queue = open_queue(queue_url(self._settings), self._settings, clock)
             holdings = Holdings(await store.acquire(self._worker))
@@ -301,14 +318,13 @@ class _Parts:
         except BaseException:
             await store.aclose()
             raise
-        add_gauges(self._metrics, scheduler, clock)
-        add_clock_gauges(self._metrics, clock)
         return self._node(store, scheduler, None, clock, queue, opened, tenants)
 
     async def in_cluster(self, clock: StoreClock) -> Node:
         """A node that shares its store with others."""
         settings = self._settings
-        store, warnings = await open_shared_store(settings, clock)
+        shared, warnings = await open_shared_store(settings, clock)
+        store = measured(shared, self._monitoring.calls, clock)
         try:
             for warning in warnings:
                 structlog.get_logger().warning("store.unsafe", warning=warning)
@@ -344,11 +360,9 @@ class _Parts:
                     tenants=tenants,
                 )
                 cluster.join(scheduler)
-                add_gauges(self._metrics, scheduler, clock)
         except BaseException:
             await store.aclose()
             raise
-        add_cluster_gauges(self._metrics, cluster)
         return self._node(store, scheduler, cluster, clock, queue, opened, tenants, known_keys)
 
     def _node(
@@ -362,9 +376,6 @@ class _Parts:
         tenants: Tenants,
         known_keys: KnownKeys | None = None,
     ) -> Node:
-        audit = StandingAudit(store=store, clock=clock, events=self._events, is_leader=_leads(cluster))
-        if scheduler is not None:
-            add_audit_gauges(self._metrics, audit)
         return Node(
             settings=self._settings,
             store=store,
@@ -372,13 +383,14 @@ class _Parts:
             cluster=cluster,
             clock=clock,
             machine=self._machine,
-            metrics=self._metrics,
+            monitoring=self._monitoring,
             handlers=self._handlers,
             worker=self._worker,
-            audit=audit,
             events=self._events,
             queue=queue,
             known_keys=known_keys,
             secrets=opened,
+            recent=self._recent,
+            name=self._name,
             tenants=tenants,
         )

@@ -5,7 +5,8 @@ Every node that fires shows those of the whole cluster: take the maximum over no
 
 from collections.abc import Callable, Sequence
 
-from tickwheel.adapters.telemetry.metrics import GaugeReading, Metrics
+from tickwheel.adapters.telemetry.exposition import Values
+from tickwheel.adapters.telemetry.metrics import Metrics
 from tickwheel.domain.job import Lane
 from tickwheel.domain.scaling import DRAIN_SECONDS_DEFAULT, LaneLoad
 from tickwheel.ports.clock import Clock
@@ -27,31 +28,21 @@ def build_demand(scheduler: Scheduler, ownership: Callable[[], Ownership | None]
 def add_scaling_gauges(metrics: Metrics, demand: Demand) -> None:
     """One value per lane or transport: however many workers there are, the series are the same."""
 
-    def gauge(name: str, text: str, label: str, read: Callable[[Need], dict[str, float]]) -> None:
-        def reading() -> GaugeReading:
-            values = read(demand.need(DRAIN_SECONDS_DEFAULT))
-            return GaugeReading(name=f"tickwheel_{name}", help=text, values=values, label=label)
+    def show(name: str, read: Callable[[Need], Values]) -> None:
+        metrics.show(name, lambda: read(demand.need(DRAIN_SECONDS_DEFAULT)))
 
-        metrics.add_gauge(reading)
-
-    def by_lane(name: str, text: str, value: Callable[[LaneNeed], float]) -> None:
-        def read(need: Need) -> dict[str, float]:
+    def by_lane(name: str, value: Callable[[LaneNeed], float]) -> None:
+        def read(need: Need) -> Values:
             return {lane.name: float(value(one)) for lane, one in zip(Lane, need.lanes, strict=True)}
 
-        gauge(name, text, "lane", read)
+        show(name, read)
 
-    gauge("needed_workers", "Workers that the load needs.", "", lambda need: {"": need.all.needed_workers})
-    gauge("workers", "Live workers.", "", lambda need: {"": need.workers})
-    gauge("worker_slots", "Attempts that all workers can run at a time.", "", lambda need: {"": need.slots})
-    gauge("worker_busy_slots", "Attempts that run at workers.", "", lambda need: {"": need.busy})
-    gauge("worker_run_seconds", "Mean run time at workers.", "", lambda need: {"": need.mean_run_ms / 1000})
-    by_lane("worker_needed_slots", "Slots that the load needs.", lambda one: one.needed_slots)
-    by_lane("worker_backlog", "Due, and waiting for workers.", lambda one: one.backlog)
-    by_lane(
-        "worker_arrivals_per_second", "Came due for workers, last minute.", lambda one: one.arrivals_per_second
-    )
-    by_lane(
-        "worker_oldest_due_seconds",
-        "How long the oldest that waits for workers has been due.",
-        lambda one: one.oldest_due_age_ms / 1000,
-    )
+    show("needed_workers", lambda need: need.all.needed_workers)
+    show("workers", lambda need: need.workers)
+    show("worker_slots", lambda need: need.slots)
+    show("worker_busy_slots", lambda need: need.busy)
+    show("worker_run_seconds", lambda need: need.mean_run_ms / 1000)
+    by_lane("worker_needed_slots", lambda one: one.needed_slots)
+    by_lane("worker_backlog", lambda one: one.backlog)
+    by_lane("worker_arrivals_per_second", lambda one: one.arrivals_per_second)
+    by_lane("worker_oldest_due_seconds", lambda one: one.oldest_due_age_ms / 1000)

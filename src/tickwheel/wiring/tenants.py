@@ -3,14 +3,17 @@
 import asyncio
 from collections.abc import Callable
 
+from tickwheel.adapters.telemetry.metrics import Metrics
 from tickwheel.config import Role
+from tickwheel.domain.quotas import LimitName
 from tickwheel.ports.clock import Clock
 from tickwheel.ports.events import EventSink
 from tickwheel.ports.registry import Registry
 from tickwheel.services.jobs import Jobs
 from tickwheel.services.ownership.membership import Standing
 from tickwheel.services.ownership.ownership import Ownership
-from tickwheel.services.quotas import Quotas, QuotaStore
+from tickwheel.services.quotas import DISABLED, Quotas, QuotaStore
+from tickwheel.services.scheduler import Scheduler
 from tickwheel.services.supervision import supervise
 from tickwheel.services.tenants import Tenants
 
@@ -31,9 +34,13 @@ class Tenancy:
         self._clock, self._events = clock, events
         self._loop: asyncio.Task[None] | None = None
 
-    def bind(self, jobs: Jobs) -> None:
-        """Hold new jobs to the limits."""
+    def bind(self, jobs: Jobs, scheduler: Scheduler | None, metrics: Metrics) -> None:
+        """Hold new jobs to the limits, and show what was refused and what waits."""
         jobs.limit_by(self.quotas)
+        names = [*(name.value for name in LimitName), DISABLED]
+        metrics.show("quota_refusals", lambda: {name: float(self.quotas.refused[name]) for name in names})
+        if scheduler is not None:
+            metrics.show("tenant_held_timers", lambda: float(len(scheduler.tenants)))
 
     def start(self) -> None:
         """On the running event loop. Again: nothing."""

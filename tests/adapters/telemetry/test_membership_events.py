@@ -36,12 +36,12 @@ def series(metrics: Metrics) -> dict[str, float]:
     return {name: float(value) for name, value in (line.rsplit(" ", 1) for line in lines if line[0] != "#")}
 
 
-def test_metrics_tell_what_is_held_and_why() -> None:
+def test_metrics_tell_what_came_and_went_and_why() -> None:
     metrics = Metrics()
     for event in STORY:
         metrics.emit(event)
     shown = series(metrics)
-    assert shown["tickwheel_shards_held"] == 192
+    assert shown['tickwheel_workers_lost_total{evidence="silent"}'] == 1
     assert shown['tickwheel_shards_taken_total{cause="takeover"}'] == 64
     assert shown['tickwheel_shards_left_total{cause="handed_over"}'] == 72
     assert shown['tickwheel_members_lost_total{evidence="proved_dead"}'] == 1

@@ -1,31 +1,30 @@
 """Prometheus metrics, counted by columns and rendered when scraped.
 
-Labels are lanes, states, verdicts, outcome classes and loop names only: the number of series does not grow with
-jobs, tenants or workers. Gauges are read from their owner at scrape time.
+What there is stands in `catalogue`. Events are counted here, batch by batch; all else is read from its owner
+at scrape time (`show`).
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
-import msgspec
 import numpy as np
-from prometheus_client import CollectorRegistry, generate_latest
-from prometheus_client.core import (
-    CounterMetricFamily,
-    GaugeMetricFamily,
-    HistogramMetricFamily,
-    Metric,
-)
+from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
+from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
-from tickwheel.domain.columns import ClaimVerdict, Ints
+from tickwheel.adapters.telemetry.catalogue import FAMILIES, Kind
+from tickwheel.adapters.telemetry.exposition import Values, family_of
+from tickwheel.adapters.telemetry.histogram import LATENESS_BOUNDS_MS, Histogram
+from tickwheel.adapters.telemetry.tenant_metrics import TenantMetrics
+from tickwheel.domain.columns import ClaimVerdict, CompletionCause, Ints
 from tickwheel.domain.job import Lane
 from tickwheel.domain.outcome import OutcomeClass
 from tickwheel.domain.run import RunState
 from tickwheel.ports.events import (
     AttemptsEnded,
     AttemptsStarted,
+    AuditEnded,
     BufferFailed,
     ChainMended,
     ClaimsAnswered,
@@ -37,54 +36,77 @@ from tickwheel.ports.events import (
     LoopFailed,
     MemberLost,
     MembershipFrozen,
+    RunsQueued,
     RunsUnserved,
     ScheduleFailing,
     ShardsLeft,
     ShardsTaken,
     TimersLoaded,
+    WorkerLost,
 )
 
-CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
-LATENESS_BOUNDS_MS: Final = (5, 10, 25, 50, 100, 250, 500, 1_000, 2_500, 5_000, 15_000, 60_000, 300_000)
-
-
-class GaugeReading(msgspec.Struct, frozen=True):
-    """Values of one gauge: label value -> number ("" when it has no label)."""
-
-    name: str
-    help: str
-    values: Mapping[str, float]
-    label: str = ""
+_KNOWN: Final[Mapping[str, Sequence[str]]] = {
+    "attempts": [outcome.name.lower() for outcome in OutcomeClass],
+    "runs": [
+        state.name for state in (RunState.SCHEDULED, RunState.SUCCEEDED, RunState.FAILED, RunState.CANCELLED)
+    ],
+    "claims": [verdict.name.lower() for verdict in ClaimVerdict],
+    "triggers": [lane.name for lane in Lane],
+    "leases_lost": ["expired", "proved_dead"],
+    "loop_failures": [],  # by the names of loops as they fail
+    "buffer_failures": ["add", "read", "drop", "lost"],
+    "hosts_opened": ["failing", "retry_after"],
+    "workers_lost": ["proved_dead", "silent"],
+    "shards_taken": ["free", "takeover", "own"],
+    "shards_left": ["handed_over", "lost"],
+    "members_lost": ["proved_dead", "silent"],
+}
+"""Counters by one label, and the values that are there from the start: `rate` needs the zero before the first."""
+_PLAIN: Final = (
+    "stale_completions",
+    "runs_unserved",
+    "timers_loaded",
+    "schedule_failures",
+    "depositions",
+    "clock_steps_back",
+    "lost_events",
+    "chains_mended",
+)
+_TOLD: Final = ("membership_frozen", "leader")
+"""Gauges that events tell."""
 
 
 class Metrics(Collector):
     """An `EventSink` that counts, and the text of `/metrics`.
 
     `process` labels every series: of several processes behind one address, a scrape meets now one, now another.
+    `tenants` have series of their own.
     """
 
-    def __init__(self, process: str = "") -> None:
+    def __init__(self, process: str = "", tenants: Sequence[str] = ()) -> None:
         self._process = process
-        self._lateness = np.zeros((len(Lane), len(LATENESS_BOUNDS_MS) + 1), dtype=np.int64)
-        self._lateness_sum_ms = np.zeros(len(Lane), dtype=np.int64)
-        self._outcomes: Counter[str] = Counter()
-        self._states: Counter[str] = Counter()
-        self._verdicts = np.zeros(len(ClaimVerdict), dtype=np.int64)
-        self._counts: Counter[str] = Counter()
-        self._loops: Counter[str] = Counter()
-        self._opened: Counter[str] = Counter()
-        self._buffer_failures: Counter[str] = Counter()
-        self._taken: Counter[str] = Counter()
-        self._left: Counter[str] = Counter()
-        self._lost_members: Counter[str] = Counter()
-        self._now: Counter[str] = Counter()  # gauges that events tell
-        self._gauges: list[Callable[[], GaugeReading]] = []
+        self._lateness = Histogram(
+            FAMILIES["lateness_seconds"], [lane.name for lane in Lane], LATENESS_BOUNDS_MS, 1000
+        )
+        self._by_label = {name: Counter[str](dict.fromkeys(known, 0)) for name, known in _KNOWN.items()}
+        self._plain = Counter[str](dict.fromkeys((*_PLAIN, *_TOLD), 0))
+        self._tenants = TenantMetrics(tenants) if tenants else None
+        self._unaccounted = 0  # of the last lap of the standing check
+        self._shown: list[tuple[str, Callable[[], Values]]] = []
+        self._histograms = [self._lateness]
+        self._machine = ProcessCollector(registry=None)
         self._registry = CollectorRegistry()
         self._registry.register(self)
 
-    def add_gauge(self, read: Callable[[], GaugeReading]) -> None:
-        """Show what `read` gives at each scrape."""
-        self._gauges.append(read)
+    def show(self, name: str, read: Callable[[], Values]) -> None:
+        """Show what `read` gives at each scrape as the counter or gauge of that name."""
+        if FAMILIES[name].kind is Kind.HISTOGRAM:
+            raise ValueError(f"{name} is a histogram")
+        self._shown.append((name, read))
+
+    def show_histogram(self, histogram: Histogram) -> None:
+        """Show these as well."""
+        self._histograms.append(histogram)
 
     def render(self) -> bytes:
         """The exposition text."""
@@ -93,69 +115,85 @@ class Metrics(Collector):
     @property
     def ended_count(self) -> int:
         """Attempts that ended so far."""
-        return sum(self._outcomes.values())
+        return sum(self._by_label["attempts"].values())
 
     def state_count(self, state: str) -> int:
         """Runs that were moved to this state at the end of an attempt."""
-        return self._states[state]
+        return self._by_label["runs"][state]
 
     def emit(self, event: Event) -> None:
         match event:
-            case AttemptsStarted():
-                self._count_started(event)
+            case AttemptsStarted() | RunsQueued():
+                self._lateness.add(event.lane, event.lateness_ms)
+                if self._tenants is not None:
+                    self._tenants.count_starts(event)
             case AttemptsEnded():
                 self._count_ended(event)
+                if self._tenants is not None:
+                    self._tenants.count_ends(event)
             case ClaimsAnswered():
-                self._verdicts += event.verdicts
-                self._counts["claim_batches"] += 1
-                self._counts["claim_ms"] += event.took_ms
+                self._count_claims(event)
             case TimersLoaded():
-                self._counts["timers_loaded"] += event.count
+                self._plain["timers_loaded"] += event.count
             case BufferFailed():
-                self._buffer_failures[event.what] += event.buckets
+                self._by_label["buffer_failures"][event.what] += event.buckets
             case LoopFailed():
-                self._loops[event.loop] += 1
+                self._by_label["loop_failures"][event.loop] += 1
             case ScheduleFailing():
-                self._counts["schedule_failures"] += 1
+                self._plain["schedule_failures"] += 1
             case ChainMended():
-                self._counts["chains_mended"] += 1
+                self._plain["chains_mended"] += 1
             case HostOpened():
-                self._opened[event.cause] += 1
+                self._by_label["hosts_opened"][event.cause] += 1
             case RunsUnserved():
-                self._counts["runs_unserved"] += sum(event.counts.values())
+                self._plain["runs_unserved"] += sum(event.counts.values())
             case ClockStepped():
-                self._counts["clock_steps_back"] += 1
+                self._plain["clock_steps_back"] += 1
+            case AuditEnded():
+                self._plain["lost_events"] += max(0, event.unaccounted - self._unaccounted)
+                self._unaccounted = event.unaccounted
             case _:
                 self._count_membership(event)
 
     def _count_membership(self, event: Event) -> None:
         match event:
             case ShardsTaken():
-                self._taken[event.cause] += event.count
-                self._now["shards_held"] = event.held_count
+                self._by_label["shards_taken"][event.cause] += event.count
             case ShardsLeft():
-                self._left[event.cause] += event.count
-                self._now["shards_held"] = event.held_count
+                self._by_label["shards_left"][event.cause] += event.count
             case MemberLost():
-                self._lost_members["proved_dead" if event.proved else "silent"] += 1
+                self._by_label["members_lost"]["proved_dead" if event.proved else "silent"] += 1
+            case WorkerLost():
+                self._by_label["workers_lost"]["proved_dead" if event.proved else "silent"] += 1
             case Deposed():
-                self._counts["deposed"] += 1
+                self._plain["depositions"] += 1
             case MembershipFrozen():
-                self._now["membership_frozen"] = int(event.frozen)
+                self._plain["membership_frozen"] = int(event.frozen)
             case LeadershipChanged():
-                self._now["leads"] = int(event.leads)
+                self._plain["leader"] = int(event.leads)
 
-    def _count_started(self, event: AttemptsStarted) -> None:
-        columns = np.searchsorted(LATENESS_BOUNDS_MS, event.lateness_ms, side="left")
-        np.add.at(self._lateness, (event.lane, columns), 1)
-        np.add.at(self._lateness_sum_ms, event.lane, event.lateness_ms)
+    def _count_claims(self, event: ClaimsAnswered) -> None:
+        verdicts, triggers = self._by_label["claims"], self._by_label["triggers"]
+        for verdict in np.flatnonzero(event.verdicts).tolist():
+            verdicts[ClaimVerdict(verdict).name.lower()] += int(event.verdicts[verdict])
+        for lane in np.flatnonzero(event.triggers).tolist():
+            triggers[Lane(lane).name] += int(event.triggers[lane])
 
     def _count_ended(self, event: AttemptsEnded) -> None:
-        self._counts["stale"] += event.stale_count
+        self._plain["stale_completions"] += event.stale_count
+        outcomes, states = self._by_label["attempts"], self._by_label["runs"]
         for outcome, count in _tally(event.rows["outcome"]):
-            self._outcomes[OutcomeClass(outcome).name.lower()] += count
+            outcomes[OutcomeClass(outcome).name.lower()] += count
+            if outcome == OutcomeClass.LOST:
+                self._count_lost(event)
         for state, count in _tally(event.rows["state"][event.applied]):
-            self._states[RunState(state).name] += count
+            states[RunState(state).name] += count
+
+    def _count_lost(self, event: AttemptsEnded) -> None:
+        lost = event.applied & (event.rows["outcome"] == OutcomeClass.LOST)
+        proved = int(np.count_nonzero(event.rows["cause"][lost] == CompletionCause.DEAD_OWNER))
+        self._by_label["leases_lost"]["proved_dead"] += proved
+        self._by_label["leases_lost"]["expired"] += int(np.count_nonzero(lost)) - proved
 
     def collect(self) -> Iterator[Metric]:
         """Called by prometheus_client at each scrape."""
@@ -168,80 +206,19 @@ class Metrics(Collector):
             yield family
 
     def _families(self) -> Iterator[Metric]:
-        yield self._lateness_family()
-        yield _counter("tickwheel_attempts", "Attempts that ended, by outcome.", self._outcomes, "outcome")
-        yield _counter(
-            "tickwheel_runs", "Runs moved at the end of an attempt, by new state.", self._states, "state"
-        )
-        verdicts = {v.name.lower(): int(self._verdicts[v]) for v in ClaimVerdict}
-        yield _counter("tickwheel_claims", "Claims, by verdict.", verdicts, "verdict")
-        yield _counter("tickwheel_loop_failures", "Errors that a loop survived.", self._loops, "loop")
-        yield _counter(
-            "tickwheel_buffer_failures",
-            "Minute buckets that were refused or lacked timers.",
-            self._buffer_failures,
-            "what",
-        )
-        opened = {cause: self._opened[cause] for cause in ("failing", "retry_after")}
-        yield _counter("tickwheel_hosts_opened", "Times that a host was left alone, by cause.", opened, "cause")
-        yield _counter("tickwheel_shards_taken", "Shards taken; each has a new epoch.", self._taken, "cause")
-        yield _counter("tickwheel_shards_left", "Shards given away or lost.", self._left, "cause")
-        yield _counter(
-            "tickwheel_members_lost", "Nodes that this one declared dead.", self._lost_members, "evidence"
-        )
-        for key, name, text in _PLAIN_GAUGES:
-            gauge = GaugeMetricFamily(name, text)
-            gauge.add_metric([], self._now[key])
-            yield gauge
-        for key, name, text in _PLAIN_COUNTERS:
-            yield _counter(name, text, {"": self._counts[key]}, "")
-        seconds = self._counts["claim_ms"] / 1000
-        yield _counter("tickwheel_claim_seconds", "Time spent waiting for claim batches.", {"": seconds}, "")
-        for read in self._gauges:
-            reading = read()
-            family = GaugeMetricFamily(
-                reading.name, reading.help, labels=[reading.label] if reading.label else None
-            )
-            for label_value, number in reading.values.items():
-                family.add_metric([label_value] if reading.label else [], number)
-            yield family
-
-    def _lateness_family(self) -> Metric:
-        family = HistogramMetricFamily(
-            "tickwheel_lateness_seconds", "Start of the attempt minus its due time.", labels=["lane"]
-        )
-        for lane in Lane:
-            cumulated = np.cumsum(self._lateness[lane]).tolist()
-            bounds = [str(bound / 1000) for bound in LATENESS_BOUNDS_MS] + ["+Inf"]
-            buckets = list(zip(bounds, cumulated, strict=True))
-            family.add_metric([lane.name], buckets, self._lateness_sum_ms[lane] / 1000)
-        return family
-
-
-_PLAIN_COUNTERS: Final = (
-    ("claim_batches", "tickwheel_claim_batches", "Claim transactions."),
-    ("timers_loaded", "tickwheel_timers_loaded", "Timers read from the store into the wheel."),
-    ("stale", "tickwheel_stale_completions", "Completions refused because another attempt holds the run."),
-    ("schedule_failures", "tickwheel_schedule_failures", "Due occurrences whose schedule could not be planned."),
-    ("chains_mended", "tickwheel_chains_mended", "Recurring jobs whose next timer was lost or double: a fault."),
-    ("runs_unserved", "tickwheel_runs_unserved", "Due runs of handlers that are not registered here."),
-    ("clock_steps_back", "tickwheel_clock_steps_back", "Times that the machine's clock was set back."),
-    ("deposed", "tickwheel_depositions", "Times that other nodes declared this one dead."),
-)
-_PLAIN_GAUGES: Final = (
-    ("shards_held", "tickwheel_shards_held", "Shards whose timers this node fires; of a cluster only."),
-    ("membership_frozen", "tickwheel_membership_frozen", "1 while the coordinator can't be reached."),
-    ("leads", "tickwheel_leader", "1 on the node that does the chores for all."),
-)
+        for histogram in self._histograms:
+            yield histogram.family()
+        for name, counts in self._by_label.items():
+            yield family_of(name, counts)
+        for name, count in self._plain.items():
+            yield family_of(name, count)
+        if self._tenants is not None:
+            yield from self._tenants.families()
+        for name, read in self._shown:
+            yield family_of(name, read())
+        yield from self._machine.collect()
 
 
 def _tally(column: Ints) -> list[tuple[int, int]]:
     counts = np.bincount(column)
     return [(int(value), int(counts[value])) for value in np.flatnonzero(counts)]
-
-
-def _counter(name: str, text: str, values: Mapping[str, float], label: str) -> Metric:
-    family = CounterMetricFamily(name, text, labels=[label] if label else None)
-    for label_value, number in values.items():
-        family.add_metric([label_value] if label else [], number)
-    return family

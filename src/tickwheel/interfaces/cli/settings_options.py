@@ -41,6 +41,8 @@ _METAVARS: Final = {
     "nat64_prefix": "CIDR",
     "webhook_ports": "PORTS",
     "egress_proxy": "[NAME=]URL",
+    "slo": "WHOM=SHARE%@BOUND",
+    "metrics_tenants": "NAMES",
     "log_format": "text|json",
     "log_level": "LEVEL",
 }

@@ -39,6 +39,11 @@ class Feed:
         self._shards, self._groups, self._clock = shards, groups, clock
         self._on_session_lost = on_session_lost
         self._window_ms, self._poll_ms = window_ms, poll_ms
+        self._complete_mono_ms = clock.monotonic_ms()  # when the last poll began that read all groups
+
+    def lag_ms(self) -> int:
+        """What others have committed before that is armed here."""
+        return self._clock.monotonic_ms() - self._complete_mono_ms
 
     async def run(self) -> None:
         """Poll for ever."""
@@ -50,12 +55,14 @@ class Feed:
 
     async def poll(self) -> None:
         """Poll each group once, the main one first; groups that have caught up join it."""
-        polled = []
+        began_ms, polled = self._clock.monotonic_ms(), []
         for group in list(self._groups.all):
             prev = group.prev
             if prev is not None and group in self._groups.all and await self._poll(group, prev):
                 polled.append(group)
         self._join_main(polled)
+        if all(group in polled for group in self._groups.all if group.prev is not None):
+            self._complete_mono_ms = began_ms
 
     async def _poll(self, group: ShardGroup, prev: Snapshot) -> bool:
         until_ms = max(self._clock.now_ms() + self._window_ms + AHEAD_MS, group.hi_ms)

@@ -1,0 +1,46 @@
+"""Counts per bucket, one row per label value, fed by columns."""
+
+from bisect import bisect_left
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+from prometheus_client.core import HistogramMetricFamily
+
+from tickwheel.adapters.telemetry.catalogue import PREFIX, Family
+from tickwheel.domain.columns import Ints
+
+LATENESS_BOUNDS_MS: Final = (5, 10, 25, 50, 100, 250, 500, 1_000, 2_500, 5_000, 15_000, 60_000, 300_000)
+CALL_BOUNDS_MS: Final = (1, 2, 5, 10, 25, 50, 100, 250, 500, 1_000, 2_500, 10_000)
+ROWS_BOUNDS: Final = (1, 4, 16, 64, 256, 1_024, 4_096, 16_384)
+
+
+class Histogram:
+    """`bounds` in whole units; `per_unit` of them make the unit that is shown (1,000 ms a second)."""
+
+    def __init__(self, family: Family, values: Sequence[str], bounds: Sequence[int], per_unit: int) -> None:
+        self._family, self._values, self._bounds, self._per_unit = family, tuple(values), tuple(bounds), per_unit
+        self._counts = np.zeros((len(values), len(bounds) + 1), dtype=np.int64)
+        self._sums = np.zeros(len(values), dtype=np.int64)
+
+    def add(self, rows: Ints, numbers: Ints) -> None:
+        """Number `numbers[i]` belongs to label value `rows[i]`."""
+        np.add.at(self._counts, (rows, np.searchsorted(self._bounds, numbers, side="left")), 1)
+        np.add.at(self._sums, rows, numbers)
+
+    def add_one(self, row: int, number: int) -> None:
+        """The same for one number, in a tenth of the time."""
+        self._counts[row, bisect_left(self._bounds, number)] += 1
+        self._sums[row] += number
+
+    def family(self) -> HistogramMetricFamily:
+        """For the exposition."""
+        shown = HistogramMetricFamily(
+            f"{PREFIX}{self._family.name}", self._family.help, labels=self._family.labels
+        )
+        bounds = [str(bound / self._per_unit) for bound in self._bounds] + ["+Inf"]
+        for row, value in enumerate(self._values):
+            cumulated = np.cumsum(self._counts[row]).tolist()
+            buckets = list(zip(bounds, cumulated, strict=True))
+            shown.add_metric([value], buckets, self._sums[row] / self._per_unit)
+        return shown
