@@ -54,6 +54,10 @@ class TokenBucket:
         missing = min(count * _UNIT, self._most) - self._refill(now_ms)
         return max(0, -(-missing // self._gain))
 
+    def spent(self, now_ms: int) -> int:
+        """How many have to come back until it is full."""
+        return -(-(self._most - self._refill(now_ms)) // _UNIT)
+
     def is_full(self, now_ms: int) -> bool:
         """Whether nothing would be lost with it."""
         return self._refill(now_ms) >= self._most

@@ -119,6 +119,10 @@ class JobStore(Protocol):
         """How many jobs of the tenant are stored, deleted ones left out; counts no further than `at_most`."""
         ...
 
+    async def count_running(self, counted: str) -> int:
+        """How many runs hold a slot of that count (`domain.concurrency`)."""
+        ...
+
 
 class TimerStore(Protocol):
     """Waiting timers."""

@@ -18,6 +18,7 @@ from typing import Final, NamedTuple, Protocol
 
 import msgspec
 
+from tickwheel.domain.concurrency import whole_tenant
 from tickwheel.domain.errors import (
     FieldProblem,
     InvalidRequest,
@@ -56,14 +57,22 @@ class QuotaStore(Protocol):
 
     async def count_jobs(self, tenant_id: str, at_most: int) -> int: ...
 
+    async def count_running(self, counted: str) -> int: ...
+
     async def find_keys(self, keys: Sequence[Key]) -> Sequence[KeyHolder | None]: ...
 
 
 class Usage(msgspec.Struct, frozen=True):
-    """What a tenant uses, as this node knows it. `jobs_at_least`: there may be more."""
+    """What a tenant uses. Jobs and runs in flight are those of the store, the rest is what this node has seen.
+
+    `jobs_at_least`: there may be more. `running` None: nobody counts them, for they are not limited.
+    """
 
     jobs: int
     jobs_at_least: bool
+    running: int | None
+    due_this_second: int
+    payload_bytes_spent: int
     requests_last_second: int
     requests_last_minute: int
     refused: dict[str, int]
@@ -180,12 +189,18 @@ class Quotas:
 
     async def usage(self, tenant_id: str) -> Usage:
         """What the tenant uses. Raises `StoreUnavailable`."""
-        most = max(COUNTED_JOBS, (self._tenants.of(tenant_id).limits.max_jobs or 0) + 1)
+        limits = self._tenants.of(tenant_id).limits
+        most = max(COUNTED_JOBS, (limits.max_jobs or 0) + 1)
         jobs = await self._store.count_jobs(tenant_id, most)
-        now_ms = self._clock.monotonic_ms()
+        counted = whole_tenant(tenant_id)
+        running = None if limits.concurrency is None else await self._store.count_running(counted)
+        now_ms, payloads = self._clock.monotonic_ms(), self._payloads.get(tenant_id)
         return Usage(
             jobs=jobs,
             jobs_at_least=jobs >= most,
+            running=running,
+            due_this_second=self._due.used(tenant_id, self._clock.now_ms() // 1_000),
+            payload_bytes_spent=0 if payloads is None else payloads.spent(now_ms),
             requests_last_second=self._came.last(tenant_id, 1, now_ms),
             requests_last_minute=self._came.last(tenant_id, 60, now_ms),
             refused=dict(self._refused.get(tenant_id, {})),

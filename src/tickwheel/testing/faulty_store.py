@@ -101,6 +101,9 @@ class FaultyStore:
     async def count_jobs(self, tenant_id: str, at_most: int) -> int:
         return await self._call("count_jobs", lambda: self._inner.count_jobs(tenant_id, at_most))
 
+    async def count_running(self, counted: str) -> int:
+        return await self._call("count_running", lambda: self._inner.count_running(counted))
+
     async def load_timers(
         self, from_ms: int, until_ms: int, limit: int, shards: Sequence[int] | None = None
     ) -> Rows:

@@ -106,6 +106,9 @@ class MemoryStore(MemoryRegistry, MemorySpecs, MemoryDelays):
     async def count_jobs(self, tenant_id: str, at_most: int) -> int:
         return listings.count_jobs(self._tables, tenant_id, at_most)
 
+    async def count_running(self, counted: str) -> int:
+        return self._tables.used(counted).running
+
     async def load_timers(
         self, from_ms: int, until_ms: int, limit: int, shards: Sequence[int] | None = None
     ) -> Rows:

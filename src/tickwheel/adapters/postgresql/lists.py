@@ -17,9 +17,11 @@ at once, and would cost every completion its HOT update.)
 from collections.abc import Sequence
 from typing import Any, Final
 
+from tickwheel.adapters.postgresql.arrays import texts
 from tickwheel.adapters.postgresql.due_order import soonest
 from tickwheel.adapters.postgresql.records import FirstKey, cold_statements, job_keys, run_keys, uuid_of
 from tickwheel.adapters.postgresql.session import Session
+from tickwheel.adapters.postgresql.slots import SQL as SLOTS_SQL
 from tickwheel.adapters.postgresql.views import find_views, first_timers, snapshot
 from tickwheel.domain.columns import FLAG_RECURRING
 from tickwheel.domain.job import JobState
@@ -63,6 +65,12 @@ def count_jobs(session: Session, tenant_id: str, at_most: int) -> int:
     """See `JobStore.count_jobs`."""
     [(count,)] = session.rows(SQL["count_of_tenant"], {"tenant_id": tenant_id, "count": at_most})
     return int(count)
+
+
+def count_running(session: Session, counted: str) -> int:
+    """See `JobStore.count_running`."""
+    [(_, running)] = session.rows(SLOTS_SQL["running"], {"counted": texts([counted])})
+    return int(running)
 
 
 def _read_facts(session: Session, job_ids: Sequence[bytes]) -> dict[bytes, Facts]:

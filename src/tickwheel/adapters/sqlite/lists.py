@@ -13,6 +13,7 @@ import apsw
 import msgspec
 
 from tickwheel.adapters.sqlite.connection import Session
+from tickwheel.adapters.sqlite.slots import SQL as SLOTS_SQL
 from tickwheel.adapters.sqlite.statements import load_statements
 from tickwheel.adapters.sqlite.views import read_views
 from tickwheel.domain.job import JobState
@@ -41,6 +42,12 @@ def list_jobs(session: Session, query: JobQuery) -> JobPage:
 def count_jobs(session: Session, tenant_id: str, at_most: int) -> int:
     """See `JobStore.count_jobs`."""
     return int(session.value(SQL["count_of_tenant"], {"tenant_id": tenant_id, "count": at_most}))
+
+
+def count_running(session: Session, counted: str) -> int:
+    """See `JobStore.count_running`."""
+    [(_, running)] = session.table(SLOTS_SQL["running"], {"counted": apsw.carray((counted,))})
+    return int(running)
 
 
 def _read_facts(session: Session, job_ids: Sequence[bytes]) -> dict[bytes, Facts]:

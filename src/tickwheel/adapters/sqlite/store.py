@@ -158,6 +158,9 @@ class SqliteStore(SqliteRegistry, SqliteSpecs, SqliteDelays):
     async def count_jobs(self, tenant_id: str, at_most: int) -> int:
         return await self._reader.read(lambda session: lists.count_jobs(session, tenant_id, at_most))
 
+    async def count_running(self, counted: str) -> int:
+        return await self._reader.read(lambda session: lists.count_running(session, counted))
+
     async def load_timers(
         self, from_ms: int, until_ms: int, limit: int, shards: Sequence[int] | None = None
     ) -> Rows:

@@ -109,6 +109,9 @@ class ModelStore:
     async def count_jobs(self, tenant_id: str, at_most: int) -> int:
         return await self._read("count_jobs", lambda: _now(self._now.count_jobs(tenant_id, at_most)))
 
+    async def count_running(self, counted: str) -> int:
+        return await self._read("count_running", lambda: _now(self._now.count_running(counted)))
+
     # Timers
 
     async def load_timers(
