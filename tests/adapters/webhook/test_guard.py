@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from tickwheel.adapters.webhook.address import AddressPolicy, parse_networks, special_class
 from tickwheel.adapters.webhook.endpoint import EndpointRefused, parse_endpoint
+from tickwheel.domain.nat64 import read_prefixes
 
 STRICT = AddressPolicy()
 
@@ -107,6 +108,43 @@ def test_metadata_address_is_loosened_by_itself_only() -> None:
     metadata = ip_address("169.254.169.254")
     assert AddressPolicy(allow_private=parse_networks(["0.0.0.0/0"])).refusal(metadata) is not None
     assert AddressPolicy(allow_private=parse_networks(["169.254.169.254"])).refusal(metadata) is None
+
+
+ALL = ("0.0.0.0/0", "::/0")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("169.254.169.254", "169.254.170.2", "168.63.129.16", "100.100.100.200", "169.254.42.42", "169.254.0.23"),
+        *("fd00:ec2::254", "fd00:c1::a9fe:a9fe", "fd00:42::42", "fd00:a9fe:a9fe::1", "fe80::a9fe:a9fe"),
+        *("::ffff:169.254.169.254", "::169.254.169.254", "64:ff9b::169.254.169.254", "64:ff9b:1::169.254.169.254"),
+        *("2002:a9fe:a9fe::1", "fe80::5efe:169.254.169.254", "2001:db8:64:a9:fe:a9fe::", "fe80::a9fe:a9fe%eth0"),
+    ],
+)
+def test_wide_networks_open_no_metadata_address_in_whatever_form(text: str) -> None:
+    """`::/0` would otherwise hand out credentials by the IPv4 address inside of an IPv6 one."""
+    address = ip_address(text)
+    for networks in (ALL, (*ALL, "::ffff:0:0/96", "2002::/16", "64:ff9b::/96", "fc00::/7", "fe80::/10")):
+        policy = AddressPolicy(
+            allow_loopback=True,
+            allow_private=parse_networks(networks),
+            nat64_prefixes=read_prefixes(["2001:db8:64::/56"]),
+        )
+        assert policy.refusal(address) is not None
+
+
+def test_ipv4_mapped_address_is_as_fit_as_the_one_inside() -> None:
+    mapped = "::ffff:0:0/96"
+    wide = AddressPolicy(allow_private=parse_networks([mapped, "10.0.0.0/8", "169.254.169.254"]))
+    assert wide.refusal(ip_address("::ffff:10.1.2.3")) is None
+    assert wide.refusal(ip_address("::ffff:8.8.8.8")) is None
+    assert "loopback" in str(wide.refusal(ip_address("::ffff:127.0.0.1")))
+    assert "private" in str(wide.refusal(ip_address("::ffff:192.168.0.1")))
+    loopback = AddressPolicy(allow_loopback=True, allow_private=parse_networks([mapped]))
+    assert loopback.refusal(ip_address("::ffff:127.0.0.1")) is None
+    both = AddressPolicy(allow_private=parse_networks(["::ffff:169.254.169.254", "169.254.169.254"]))
+    assert both.refusal(ip_address("::ffff:169.254.169.254")) is None
 
 
 def test_bad_network_is_quoted() -> None:

@@ -9,7 +9,7 @@ itself only its operator can tell (setting `nat64_prefix`): they look like any o
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from ipaddress import IPv4Address, IPv4Network, IPv6Network, ip_address, ip_network
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 from typing import Final
 
 from tickwheel.domain.egress import Address, Network
@@ -25,12 +25,20 @@ _METADATA_ADDRESSES: Final = frozenset(
         "169.254.169.254",
         "169.254.170.2",
         "169.254.170.23",
+        "169.254.0.23",
+        "169.254.10.10",
+        "169.254.42.42",
         "100.100.100.200",
         "168.63.129.16",
         "192.0.0.192",
+        "fd00:42::42",
+        "fd00:100::100:200",
+        "fd00:a9fe:a9fe::1",
+        "fd00:c1::a9fe:a9fe",
         "fd00:ec2::254",
         "fd00:ec2::23",
         "fd20:ce::254",
+        "fe80::a9fe:a9fe",
     )
 )
 
@@ -103,12 +111,25 @@ def special_class(address: Address, nat64_prefixes: Sequence[IPv6Network] = ()) 
     return "ISATAP" if int(address) >> 32 & 0xFFFF_FFFF in _ISATAP else None
 
 
+def _leads_to_metadata(address: Address, nat64_prefixes: Sequence[IPv6Network]) -> bool:
+    """Whether it is a metadata address, or one in IPv6 that something on the way could make one of."""
+    if address in _METADATA_ADDRESSES:
+        return True
+    if isinstance(address, IPv4Address):
+        return False
+    bits = int(address)
+    inner = {IPv4Address(bits & 0xFFFF_FFFF), IPv4Address(bits >> 80 & 0xFFFF_FFFF)}  # the second one is of 6to4
+    inner |= {inner_address(address, prefix.prefixlen) for prefix in nat64_prefixes if address in prefix}
+    return not _METADATA_ADDRESSES.isdisjoint(inner)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AddressPolicy:
     """What is loosened: loopback as a whole, and networks that the operator lists (`source` says where).
 
     A metadata address is loosened only by a network of exactly that address, so that `0.0.0.0/0` does not
-    hand out a machine's credentials.
+    hand out a machine's credentials. The same for an IPv6 address with one inside. An IPv4-mapped address is
+    the IPv4 address itself to this machine, so that one has to be fit, too.
     """
 
     allow_loopback: bool = False
@@ -119,8 +140,11 @@ class AddressPolicy:
     def refusal(self, address: Address) -> str | None:
         """Why `address` may not be reached, naming its class and the setting that would allow it, or None."""
         name = special_class(address, self.nat64_prefixes)
-        if name is None or self._listed(address, exactly=name == METADATA):
+        if name is None:
             return None
+        if self._listed(address, exactly=_leads_to_metadata(address, self.nat64_prefixes)):
+            mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
+            return None if mapped is None else self.refusal(mapped)
         if name == LOOPBACK:
             return None if self.allow_loopback else f"a loopback address ({self._why_no_loopback()})"
         article = "an" if name[0] in "aeiouI" else "a"
