@@ -19,9 +19,9 @@ async def echo_length(call: Call) -> Answer:
 
 
 @asynccontextmanager
-async def serving(handler: Handler = echo_length, drain_seconds: int = 5) -> AsyncIterator[HttpServer]:
+async def serving(handler: Handler = echo_length, **options: Any) -> AsyncIterator[HttpServer]:
     app = Resource({"POST": handler, "GET": handler}, None)
-    server = HttpServer(app, "127.0.0.1", 0, drain_seconds=drain_seconds)
+    server = HttpServer(app, "127.0.0.1", 0, drain_seconds=5, **options)
     await server.start()
     try:
         yield server
@@ -195,13 +195,9 @@ def test_a_client_that_goes_away_in_the_middle_leaves_no_trace(caplog: pytest.Lo
 @pytest.mark.parametrize(
     ("data", "status"), [(HEAD, 408), (HEAD + b"Content-Length: 100\r\n\r\n{", 408), (b"", None)]
 )
-def test_a_request_that_never_becomes_whole_is_given_up(
-    data: bytes, status: int | None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(connection, "REQUEST_LIMIT_S", 0.1)
-
+def test_a_request_that_never_becomes_whole_is_given_up(data: bytes, status: int | None) -> None:
     async def scenario() -> None:
-        async with serving() as server:
+        async with serving(request_limit_s=0.1) as server:
             reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
             writer.write(data)
             answer = await reader.read()
@@ -211,12 +207,11 @@ def test_a_request_that_never_becomes_whole_is_given_up(
     run(scenario)
 
 
-def test_a_slow_answer_is_not_a_slow_request(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connection, "REQUEST_LIMIT_S", 0.1)
+def test_a_slow_answer_is_not_a_slow_request() -> None:
     gate = asyncio.Event()
 
     async def scenario() -> None:
-        async with serving(slow_answer(gate)) as server:
+        async with serving(slow_answer(gate), request_limit_s=0.1) as server:
             asyncio.get_running_loop().call_later(1.3, gate.set)
             assert (await exchange(server, HEAD + b"Content-Length: 2\r\n\r\n{}"))[0] == 200
 
@@ -368,6 +363,9 @@ async def test_an_answer_is_one_write(written: list[bytes]) -> None:
         b"content-type",
         b"x-more",
         b"x-content-type-options",
+        b"referrer-policy",
+        b"cache-control",
+        b"content-security-policy",
         b"content-length",
     ]
 

@@ -55,10 +55,11 @@ async def until(holds: Callable[[], bool]) -> None:
 
 async def status_of(server: HttpServer, context: ssl.SSLContext, data: bytes = GET) -> int:
     reader, writer = await connect(server, context)
-    writer.write(data)
-    head = await reader.readuntil(b"\r\n\r\n")
-    writer.close()
-    return statuses(head)[0]
+    try:
+        writer.write(data)
+        return statuses(await reader.readuntil(b"\r\n\r\n"))[0]
+    finally:
+        writer.close()
 
 
 def test_requests_over_tls_are_answered(authority: Authority, run: Run) -> None:
@@ -141,9 +142,7 @@ def test_with_an_authority_for_clients_only_its_clients_are_let_in(authority: Au
     run(scenario)
 
 
-@pytest.mark.parametrize(
-    "data", [b"", b"\x16\x03\x01", GET, b"\0" * 1000], ids=["nothing", "half", "plain", "noise"]
-)
+@pytest.mark.parametrize("data", [b"", b"\x16\x03\x01", b"\0" * 1000], ids=["nothing", "half", "noise"])
 def test_who_never_ends_a_handshake_is_cut_off_and_others_are_served(
     authority: Authority, run: Run, data: bytes, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -160,6 +159,26 @@ def test_who_never_ends_a_handshake_is_cut_off_and_others_are_served(
             writer.close()
             await until(lambda: server.room.guest_count == 0)
         assert app.begun == ["/first"]
+
+    run(scenario)
+    assert not [record for record in caplog.records if record.levelname in ("ERROR", "WARNING")]
+
+
+def test_who_speaks_plain_http_is_told_to_speak_tls(
+    authority: Authority, run: Run, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def scenario() -> None:
+        app = Noting()
+        async with serving(app, certificates=issued(authority)) as server:
+            for data in (GET, HEAD + b"Content-Length: 5000\r\n\r\n" + b" " * 5000):
+                reader, writer = await connect(server)
+                writer.write(data)
+                answer = await read_to_end(reader)
+                assert statuses(answer) == [400]
+                assert b"https://" in answer.partition(b"\r\n\r\n")[2]
+                writer.close()
+            await until(lambda: server.room.guest_count == 0)
+        assert app.begun == []
 
     run(scenario)
     assert not [record for record in caplog.records if record.levelname in ("ERROR", "WARNING")]
@@ -217,13 +236,9 @@ def test_who_is_turned_away_hears_why(authority: Authority, run: Run) -> None:
 @pytest.mark.parametrize(
     "data", [HEAD, HEAD + b"Content-Length: 100\r\n\r\n{", b""], ids=["head", "body", "nothing"]
 )
-def test_slow_requests_are_given_up(
-    authority: Authority, run: Run, data: bytes, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(connection, "REQUEST_LIMIT_S", 0.1)
-
+def test_slow_requests_are_given_up(authority: Authority, run: Run, data: bytes) -> None:
     async def scenario() -> None:
-        async with serving(Noting(), certificates=issued(authority)) as server:
+        async with serving(Noting(), certificates=issued(authority), request_limit_s=0.1) as server:
             reader, writer = await connect(server, authority.client_context())
             writer.write(data)
             assert statuses(await read_to_end(reader)) == ([408] if data else [])

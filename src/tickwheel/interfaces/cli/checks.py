@@ -16,6 +16,7 @@ from typing import Final
 from tickwheel.config import Settings
 from tickwheel.domain.errors import TickwheelError
 from tickwheel.domain.zones import tzdata_version
+from tickwheel.interfaces.cli.checks_tls import check_tls, shows_certificate
 from tickwheel.interfaces.cli.findings import Finding, Level
 from tickwheel.interfaces.cli.mounts import file_system_of
 from tickwheel.interfaces.client.blocking import Client
@@ -38,7 +39,8 @@ _IN_MEMORY: Final = frozenset({"tmpfs", "ramfs"})
 
 def check_all(settings: Settings) -> list[Finding]:
     """Everything, in an order that puts causes before their consequences."""
-    checks: list[Callable[[Settings], Iterator[Finding]]] = [_folder, _store, _files, _clock, _port, _handlers]
+    checks: list[Callable[[Settings], Iterator[Finding]]]
+    checks = [_folder, _store, _files, _clock, _port, check_tls, _handlers]
     if store_url(settings).startswith("memory:"):
         checks.remove(_folder)
     if settings.clustered:
@@ -188,7 +190,10 @@ def _one_port(settings: Settings) -> Iterator[Finding]:
 
 
 def _taken(settings: Settings, where: str) -> Finding:
-    host = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(settings.host, settings.host)  # noqa: S104 - asked, not bound
+    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(settings.host, settings.host)  # noqa: S104 - asked, not bound
+    if settings.tls_cert and shows_certificate(settings, host, PROBE_SECONDS):
+        return Finding("port", Level.OK, f"a server with this certificate answers at {where}")
+    host = f"[{host}]" if ":" in host else host
     try:
         with Client(f"http://{host}:{settings.port}", timeout_seconds=PROBE_SECONDS) as client:
             health = client.health()

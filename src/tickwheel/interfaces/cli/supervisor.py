@@ -135,7 +135,7 @@ class _Supervisor:
     def _banner(self) -> str:
         ports = ", ".join(str(child.own_port) for child in self._children)
         is_open = any(child.is_open for child in self._children)
-        url = shown_url(self._settings.host, self._port)
+        url = shown_url(self._settings.host, self._port, tls=bool(self._settings.tls_cert))
         first, *rest = self._mode.banner(url, self._settings, is_open=is_open).splitlines()
         return "\n".join(
             [f"{first} in {len(self._children)} processes, which answer alone on ports {ports}", *rest]

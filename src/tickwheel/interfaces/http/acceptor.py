@@ -2,19 +2,21 @@
 
 The event loop's own server would do the handshakes too, but it has one certificate for good, and nobody counts
 whose handshake isn't done. Here a connection takes its place in the room before its handshake begins, and is
-served with the certificate of that moment. A client that never ends its handshake is cut off after
-`HANDSHAKE_LIMIT_S`, and earlier when its place is needed.
+served with the certificate of that moment. A client that says nothing, or never ends its handshake, is cut off
+after `HANDSHAKE_LIMIT_S`, and earlier when its place is needed. One that speaks plain HTTP is told so, in plain
+HTTP.
 """
 
 import asyncio
 import socket
+import string
 from collections.abc import Callable
 from functools import partial
 from typing import Final
 
 import structlog
 
-from tickwheel.interfaces.http.connection import BoundedProtocol
+from tickwheel.interfaces.http.connection import BoundedProtocol, closing_answer
 from tickwheel.interfaces.http.tls import Certificates
 
 HANDSHAKE_LIMIT_S: Final = 10
@@ -23,6 +25,10 @@ GOODBYE_LIMIT_S: Final = 5
 AT_ONCE_COUNT: Final = 64
 """How many are taken before others on the event loop have their turn."""
 PAUSE_S: Final = 1.0
+PLAIN_ANSWER: Final = closing_answer("tls_needed", "This port speaks TLS: begin the address with https://.")
+_LETTERS: Final = frozenset(string.ascii_letters.encode())
+"""A request begins with one; a handshake never does."""
+_THROWN_AWAY_BYTES: Final = 64 << 10
 
 _log: Final = structlog.get_logger()
 
@@ -72,6 +78,13 @@ class Acceptor:
             connection.enter(str(address[0]))
 
     async def _shake_hands(self, accepted: socket.socket, connection: BoundedProtocol) -> None:
+        first = await self._first_byte(accepted)
+        if not first:
+            return
+        if first[0] in _LETTERS:
+            accepted.send(PLAIN_ANSWER)
+            accepted.recv(_THROWN_AWAY_BYTES)  # what is left unread at the end would reset the connection
+            return
         await self._loop.connect_accepted_socket(
             lambda: connection,
             accepted,
@@ -79,6 +92,16 @@ class Acceptor:
             ssl_handshake_timeout=HANDSHAKE_LIMIT_S,
             ssl_shutdown_timeout=GOODBYE_LIMIT_S,
         )
+
+    async def _first_byte(self, accepted: socket.socket) -> bytes:
+        """What it begins with, left where it is; nothing when nothing comes."""
+        readable: asyncio.Future[None] = self._loop.create_future()
+        self._loop.add_reader(accepted, lambda: readable.done() or readable.set_result(None))
+        try:
+            done, _ = await asyncio.wait((readable,), timeout=HANDSHAKE_LIMIT_S)
+        finally:
+            self._loop.remove_reader(accepted)
+        return accepted.recv(1, socket.MSG_PEEK) if done else b""
 
     def _on_shaken(
         self, accepted: socket.socket, connection: BoundedProtocol, shaking: "asyncio.Task[None]"

@@ -5,7 +5,7 @@ requests that a client sends without waiting for answers, and drops a request wh
 half. Here:
 
 - request line and headers hold at most `HEAD_LIMIT_BYTES` (431);
-- a request is whole within `REQUEST_LIMIT_S` of its first byte, or answered with 408 and closed. A body that flows
+- a request is whole within `request_limit_s` of its first byte, or answered with 408 and closed. A body that flows
   steadily is given more time in proportion to its length. A connection on which nothing ever came is closed too;
 - a connection whose client has more than `PIPELINE_LIMIT` requests unanswered is closed, and so is one on which
   nothing of a waiting answer was taken for `UNREAD_LIMIT_S`;
@@ -23,7 +23,7 @@ The server calls `overdue` once a second for every connection, so a request cost
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import httptools
@@ -36,12 +36,13 @@ from tickwheel.interfaces.http.framing import fault_of
 from tickwheel.interfaces.http.one_write import OneWrite
 from tickwheel.interfaces.http.resource import ON_HALF_CLOSED
 from tickwheel.interfaces.http.room import Room
-from tickwheel.interfaces.http.wire import problem, status_line
+from tickwheel.interfaces.http.security_headers import with_security
+from tickwheel.interfaces.http.wire import Header, problem, status_line
 
 HEAD_LIMIT_BYTES: Final = 32 << 10
 REQUEST_LIMIT_S: Final = 20
 MIN_BODY_RATE_BYTES_PER_S: Final = 8 << 10
-"""A body that comes faster than this may take longer than `REQUEST_LIMIT_S`."""
+"""A body that comes faster than this may take longer than `request_limit_s`."""
 PIPELINE_LIMIT: Final = 64
 UNREAD_LIMIT_S: Final = 60
 DRAIN_LIMIT_BYTES: Final = 256 << 20
@@ -75,11 +76,12 @@ class BoundedProtocol(HttpToolsProtocol):
         _loop: asyncio.AbstractEventLoop | None = None,
         *,
         room: Room,
+        request_limit_s: float = REQUEST_LIMIT_S,
     ) -> None:
         super().__init__(config, server_state, app_state, _loop)
         self.hang_up: Callable[[], object] = _nothing
         self.connected = False
-        self._room = room
+        self._room, self._request_limit_s = room, request_limit_s
         self._has_place: bool | None = None
         self._in_head = True
         self._head_bytes = 0
@@ -226,7 +228,7 @@ class BoundedProtocol(HttpToolsProtocol):
             return
         if self._started_s is None:
             return
-        allowed_s = REQUEST_LIMIT_S + self._body_bytes / MIN_BODY_RATE_BYTES_PER_S
+        allowed_s = self._request_limit_s + self._body_bytes / MIN_BODY_RATE_BYTES_PER_S
         if not self._has_place:
             allowed_s = SPARE_LIMIT_S
         if now_s - self._started_s <= allowed_s or self._waits_for_us():
@@ -236,7 +238,8 @@ class BoundedProtocol(HttpToolsProtocol):
         elif self._head_bytes == 0:
             self.transport.close()
         else:
-            self.refuse("request_timeout", f"The request was not whole after {REQUEST_LIMIT_S} seconds.")
+            limit = f"{self._request_limit_s:g} seconds"
+            self.refuse("request_timeout", f"The request was not whole after {limit}.")
 
     def _waits_for_us(self) -> bool:
         """Whether it is the application that does not read on, not the client that does not send."""
@@ -279,12 +282,7 @@ class BoundedProtocol(HttpToolsProtocol):
             earlier.keep_alive = False
             return
         if self._in_head or self.cycle is None or not self.cycle.response_started:
-            answer = problem(code, detail, headers=((b"connection", b"close"),))
-            lines = [status_line(answer.status)]
-            headers = (*self.server_state.default_headers, *answer.headers)
-            lines += [name + b": " + value for name, value in headers]
-            lines.append(b"content-length: %d" % len(answer.body))
-            self.transport.write(b"\r\n".join(lines) + b"\r\n\r\n" + answer.body)
+            self.transport.write(closing_answer(code, detail, self.server_state.default_headers))
         self.transport.close()
 
     def _end_after_answer(self) -> None:
@@ -294,6 +292,14 @@ class BoundedProtocol(HttpToolsProtocol):
             self.transport.close()
         else:
             self.cycle.keep_alive = False
+
+
+def closing_answer(code: str, detail: str, default_headers: Sequence[Header] = ()) -> bytes:
+    """A problem as it goes over the wire, after which the connection is closed."""
+    answer = problem(code, detail, headers=((b"connection", b"close"),))
+    headers = (*default_headers, *with_security(answer.headers), (b"content-length", b"%d" % len(answer.body)))
+    lines = [status_line(answer.status), *(name + b": " + value for name, value in headers)]
+    return b"\r\n".join(lines) + b"\r\n\r\n" + answer.body
 
 
 def _nothing() -> None:

@@ -2,8 +2,10 @@
 
 from typing import Final
 
-import msgspec
 from starlette.types import ASGIApp, Receive, Scope, Send
+
+from tickwheel.interfaces.http.resource import send_answer
+from tickwheel.interfaces.http.wire import ok
 
 PATH: Final = "/echo"
 SHOWN_BYTES: Final = 64 << 10
@@ -30,9 +32,5 @@ class Echo:
         shown = {
             name: value for name, value in headers.items() if name.startswith(("x-", "webhook-", "idempotency"))
         }
-        answer = msgspec.json.encode(
-            {"method": scope["method"], "headers": shown, "body": body.decode("utf-8", "replace")}
-        )
-        head = [(b"content-type", b"application/json"), (b"content-length", str(len(answer)).encode())]
-        await send({"type": "http.response.start", "status": 200, "headers": head})
-        await send({"type": "http.response.body", "body": answer})
+        answer = ok({"method": scope["method"], "headers": shown, "body": body.decode("utf-8", "replace")})
+        await send_answer(send, answer, with_body=scope["method"] != "HEAD")

@@ -15,7 +15,7 @@ import uvicorn
 from starlette.types import ASGIApp
 
 from tickwheel.interfaces.http.acceptor import Acceptor
-from tickwheel.interfaces.http.connection import BoundedProtocol
+from tickwheel.interfaces.http.connection import REQUEST_LIMIT_S, BoundedProtocol
 from tickwheel.interfaces.http.listening import BACKLOG_COUNT, bind
 from tickwheel.interfaces.http.room import Room, RoomLimits
 from tickwheel.interfaces.http.tls import Certificates
@@ -32,13 +32,15 @@ _LOCAL_HOSTS: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 class _Server(uvicorn.Server):
     """uvicorn without its signal handlers; tells when it listens and looks after slow clients."""
 
-    def __init__(self, config: uvicorn.Config, room: Room, certificates: Certificates | None) -> None:
+    def __init__(
+        self, config: uvicorn.Config, room: Room, certificates: Certificates | None, request_limit_s: float
+    ) -> None:
         super().__init__(config)
         self.listening = asyncio.Event()
         self._room = room
-        self._certificates = certificates
+        self._certificates, self._request_limit_s = certificates, request_limit_s
         self._acceptors: list[Acceptor] = []
-        self._renewing: asyncio.Task[None] | None = None
+        self._renewing: set[asyncio.Task[None]] = set()
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -57,7 +59,13 @@ class _Server(uvicorn.Server):
         self.listening.set()
 
     def _connection(self) -> BoundedProtocol:
-        return BoundedProtocol(self.config, self.server_state, self.lifespan.state, room=self._room)
+        return BoundedProtocol(
+            self.config,
+            self.server_state,
+            self.lifespan.state,
+            room=self._room,
+            request_limit_s=self._request_limit_s,
+        )
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         for acceptor in self._acceptors:
@@ -77,9 +85,12 @@ class _Server(uvicorn.Server):
 
     def renew_certificate(self, *, changed_only: bool) -> None:
         """Look at the files of the certificate, in a thread: a disk may be slow."""
-        if self._certificates is not None and (self._renewing is None or self._renewing.done()):
-            work = asyncio.to_thread(self._certificates.renew, changed_only=changed_only)
-            self._renewing = asyncio.create_task(work, name="renew-certificate")
+        if self._certificates is None or (changed_only and self._renewing):
+            return
+        work = asyncio.to_thread(self._certificates.renew, changed_only=changed_only)
+        renewing = asyncio.create_task(work, name="renew-certificate")
+        self._renewing.add(renewing)
+        renewing.add_done_callback(self._renewing.discard)
 
 
 class HttpServer:
@@ -99,6 +110,7 @@ class HttpServer:
         own: socket.socket | None = None,
         limits: RoomLimits = RoomLimits(),  # noqa: B008 - a value
         certificates: Certificates | None = None,
+        request_limit_s: float = REQUEST_LIMIT_S,
     ) -> None:
         self._app = app
         self._host = host
@@ -106,7 +118,7 @@ class HttpServer:
         self._drain_seconds = drain_seconds
         self._own = own
         self._room = Room(limits)
-        self._certificates = certificates
+        self._certificates, self._request_limit_s = certificates, request_limit_s
         self._server: _Server | None = None
         self._serving: asyncio.Task[None] | None = None
 
@@ -127,6 +139,8 @@ class HttpServer:
 
     async def start(self) -> None:
         """Bind and serve; returns once connections are accepted. Raises `OSError` if the address is not free."""
+        if self._certificates is not None:
+            self._certificates.tell()
         listeners = [bind(self._host, self._port, shared=self._own is not None)]
         self._port = listeners[0].getsockname()[1]
         if self._own is not None:
@@ -145,7 +159,7 @@ class HttpServer:
             backlog=BACKLOG_COUNT,
             headers=self._headers(),
         )
-        self._server = _Server(config, self._room, self._certificates)
+        self._server = _Server(config, self._room, self._certificates, self._request_limit_s)
         self._serving = asyncio.create_task(self._server.serve(sockets=listeners), name="http-server")
         listening = asyncio.create_task(self._server.listening.wait())
         try:

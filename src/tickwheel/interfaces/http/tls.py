@@ -11,7 +11,6 @@ import ssl
 import stat
 import threading
 from collections.abc import Callable
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
@@ -22,6 +21,9 @@ from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes, Pub
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_pem_private_key
 
 from tickwheel.domain.errors import ConfigError, FieldProblem
+
+SOON_MS: Final = 14 * 86_400_000
+"""A certificate that ends within two weeks should have been renewed: most are, a month before."""
 
 _log: Final = structlog.get_logger()
 
@@ -46,7 +48,16 @@ class Certificates:
         self._files, self._now_ms = files, now_ms
         self._lock = threading.Lock()
         self._seen = _signature(files)
-        self.context = self._loaded()
+        self._leaf, self.context = load(files)
+
+    def tell(self) -> None:
+        """Log until when the certificate is valid, and what is unwise about the files."""
+        if others_can_read(self._files.key):
+            _log.warning("tls.key_is_readable", file=self._files.key, remedy="chmod o-r it, and renew the key")
+        ends = self._leaf.not_valid_after_utc
+        left_ms = ends.timestamp() * 1000 - self._now_ms()
+        tell = _log.info if left_ms > SOON_MS else _log.warning
+        tell("tls.certificate", file=self._files.cert, valid_until=ends.isoformat(), expired=left_ms <= 0)
 
     def renew(self, *, changed_only: bool = True) -> None:
         """Take what the files hold now, if it will do. Reads files: not for the event loop's thread."""
@@ -56,20 +67,12 @@ class Certificates:
                 return
             self._seen = signature
             try:
-                self.context = self._loaded()
+                self._leaf, self.context = load(self._files)
             except ConfigError as error:
                 for problem in error.problems:
                     _log.error("tls.not_renewed", setting=problem.field, reason=problem.message)
-
-    def _loaded(self) -> ssl.SSLContext:
-        leaf, context = load(self._files)
-        if _others_can_read(self._files.key):
-            _log.warning("tls.key_is_readable", file=self._files.key, remedy="chmod o-r it, and renew the key")
-        ends = leaf.not_valid_after_utc
-        now = datetime.fromtimestamp(self._now_ms() / 1000, UTC)
-        tell = _log.info if now < ends else _log.warning
-        tell("tls.certificate", file=self._files.cert, valid_until=ends.isoformat(), expired=now >= ends)
-        return context
+            else:
+                self.tell()
 
 
 def load(files: TlsFiles) -> tuple[x509.Certificate, ssl.SSLContext]:
@@ -78,7 +81,9 @@ def load(files: TlsFiles) -> tuple[x509.Certificate, ssl.SSLContext]:
     leaf = _certificate(files, problems)
     key = _key(files, problems)
     if leaf is not None and key is not None and _spki(leaf.public_key()) != _spki(key.public_key()):
-        message = f"{files.key} is not the key of the certificate in {files.cert}"
+        message = (
+            f"{files.key} is not the key of the certificate in {files.cert}; name the two that belong together"
+        )
         problems.append(FieldProblem("tls_key", message))
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
@@ -103,7 +108,9 @@ def _certificate(files: TlsFiles, problems: list[FieldProblem]) -> x509.Certific
     try:
         return x509.load_pem_x509_certificates(data)[0]
     except ValueError:
-        problems.append(FieldProblem("tls_cert", f"{files.cert} holds no certificate in PEM"))
+        problems.append(
+            FieldProblem("tls_cert", f"{files.cert} holds no certificate in PEM (-----BEGIN CERTIFICATE-----)")
+        )
     return None
 
 
@@ -118,7 +125,9 @@ def _key(files: TlsFiles, problems: list[FieldProblem]) -> PrivateKeyTypes | Non
         if password is None:
             problems.append(FieldProblem("tls_key_password", f"is missing, and {files.key} is encrypted"))
         else:
-            problems.append(FieldProblem("tls_key_password", f"is given, but {files.key} is not encrypted"))
+            problems.append(
+                FieldProblem("tls_key_password", f"is given, but {files.key} is not encrypted; leave it out")
+            )
     except ValueError:
         if password is None:
             problems.append(FieldProblem("tls_key", f"{files.key} holds no private key in PEM"))
@@ -141,8 +150,11 @@ def _read(setting: str, path: str, problems: list[FieldProblem]) -> bytes | None
     try:
         return Path(path).read_bytes()
     except OSError as error:
-        problems.append(FieldProblem(setting, f"{path} can't be read: {error.strerror or error}"))
+        problems.append(FieldProblem(setting, f"{path} can't be read: {error.strerror or error}; {_READABLE}"))
     return None
+
+
+_READABLE: Final = "name a PEM file that the user of the server can read"
 
 
 def _spki(key: PublicKeyTypes) -> bytes:
@@ -157,7 +169,8 @@ def _reason(error: OSError) -> str:
     return error.reason if isinstance(error, ssl.SSLError) and error.reason else error.strerror or str(error)
 
 
-def _others_can_read(path: str) -> bool:
+def others_can_read(path: str) -> bool:
+    """Whether every user of this machine can."""
     try:
         return bool(Path(path).stat().st_mode & stat.S_IROTH)
     except OSError:
