@@ -159,8 +159,20 @@ async def _reset(sink: Sink, request: Received, writer: asyncio.StreamWriter, qu
 
 
 Answer = Callable[[Sink, Received, asyncio.StreamWriter, dict[str, str]], Awaitable[bool]]
+
+
+async def _echo(sink: Sink, request: Received, writer: asyncio.StreamWriter, query: dict[str, str]) -> bool:
+    """The request's own headers by name, after `pad` characters."""
+    lines = [f"{name}: {value}" for name, value in sorted(request.headers.items())]
+    body = "." * int(query["pad"]) + "\n".join(lines)
+    writer.write(answer_bytes(int(query["status"]), body.encode()))
+    await writer.drain()
+    return True
+
+
 _ANSWERS: dict[str, Answer] = {
     "status": _status,
+    "echo": _echo,
     "never": _never,
     "gate": _gate,
     "drip": _drip,

@@ -21,6 +21,7 @@ import pycurl
 from tickwheel.adapters.curl.curl_loop import CurlLoop, EasyHandle
 from tickwheel.adapters.webhook.egress import Gate, Gates
 from tickwheel.adapters.webhook.endpoint import Endpoint
+from tickwheel.adapters.webhook.excerpts import without_secrets
 from tickwheel.adapters.webhook.exchange import Exchange
 from tickwheel.adapters.webhook.headers import HeaderRefused, header_lines
 from tickwheel.adapters.webhook.hosts import Host, Turnstile
@@ -38,7 +39,7 @@ from tickwheel.adapters.webhook.verdicts import (
 from tickwheel.domain.outcome import Outcome, OutcomeClass
 from tickwheel.ports.clock import Clock
 from tickwheel.ports.executor import Report, Work
-from tickwheel.ports.vault import CannotOpen, CannotSign
+from tickwheel.ports.vault import CannotOpen, CannotSign, opened_headers
 
 FRESH_CACHE_COUNT: Final = 1024
 FRESH_MS: Final = 60_000
@@ -267,8 +268,15 @@ class WebhookExecutor:
             return
         if kept_alive_broke(exchange, code):
             self._stop_keeping_alive(attempt.endpoint.authority)
-        self._end(attempt, outcome_of(exchange, code, attempt.work.target.timeout_ms, self._clock.now_ms()))
+        outcome = outcome_of(exchange, code, attempt.work.target.timeout_ms, self._clock.now_ms())
+        self._end(attempt, self._without_secrets(outcome, attempt.work))
         self._pump()
+
+    def _without_secrets(self, outcome: Outcome, work: Work) -> Outcome:
+        if outcome.excerpt is None or not work.target.headers:
+            return outcome
+        headers = opened_headers(self._settings.vault, work.tenant_id, work.target)
+        return msgspec.structs.replace(outcome, excerpt=without_secrets(outcome.excerpt, headers))
 
     def _try_next_address(self, attempt: _Attempt) -> bool:
         answer = attempt.answer
