@@ -26,6 +26,7 @@ from tickwheel.domain.errors import StoreUnavailable
 from tickwheel.interfaces.cli.failures import ExitCode, Failure
 from tickwheel.interfaces.cli.lifeline import Lifeline, Order, Ready
 from tickwheel.interfaces.cli.readiness import Readiness
+from tickwheel.interfaces.cli.serving import build_server, open_certificates
 from tickwheel.interfaces.cli.stopping import Stopping
 from tickwheel.interfaces.cli.terminal import Terminal
 from tickwheel.interfaces.http.app import build_app
@@ -91,10 +92,11 @@ def raise_open_files_limit() -> None:
 async def _run(settings: Settings, mode: Mode, stopping: Stopping, lifeline: Lifeline | None) -> None:
     terminal = Terminal()
     try:
+        certificates = open_certificates(settings)
         own = _listen_alone(settings, lifeline.order) if lifeline is not None else None
         node = await _open(settings, mode, terminal.write_line, lifeline)
         readiness = Readiness(_app(node, mode))
-        server = HttpServer(readiness, settings.host, settings.port, drain_seconds=HTTP_STOP_SECONDS, own=own)
+        server = build_server(readiness, settings, certificates, own)
         is_open = not node.access.authentication.required
         try:
             if is_open and not settings.loopback_only:
