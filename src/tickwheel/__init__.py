@@ -56,6 +56,7 @@ if TYPE_CHECKING:
         RunPage,
         TriggeredRun,
     )
+    from tickwheel.interfaces.client.slo_models import Objective, Slo
     from tickwheel.interfaces.worker.worker import Worker
 
     handler = default_handlers.handler
@@ -112,6 +113,7 @@ _PLACES = {
         "RunPage",
         "TriggeredRun",
     ),
+    f"{_CLIENT}.slo_models": ("Objective", "Slo"),
     "tickwheel.interfaces.worker.worker": ("Worker",),
 }
 _MODULE_OF = {name: module for module, names in _PLACES.items() for name in names}
@@ -141,6 +143,7 @@ __all__ = [
     "JobPage",
     "KeyInFlight",
     "NotFound",
+    "Objective",
     "OutcomeUnknown",
     "Overloaded",
     "Preview",
@@ -155,6 +158,7 @@ __all__ = [
     "RunPage",
     "SecretStays",
     "ServerUnreachable",
+    "Slo",
     "Snooze",
     "StoreUnavailable",
     "TenantDisabled",

@@ -31,8 +31,8 @@ class Attainment(msgspec.Struct, frozen=True):
 class Punctuality:
     """An `EventSink` over the starts of one node."""
 
-    def __init__(self, objectives: Sequence[Objective], clock: Clock) -> None:
-        self._clock, self.objectives = clock, tuple(objectives)
+    def __init__(self, objectives: Sequence[Objective], clock: Clock, node: str) -> None:
+        self._clock, self.objectives, self.node = clock, tuple(objectives), node
         self.since_ms = clock.now_ms()
         self._tallies = [Tally(clock.monotonic_ms()) for _ in objectives]
         self._by_tenant = any(objective.tenant_id is not None for objective in objectives)

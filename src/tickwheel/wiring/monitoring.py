@@ -39,11 +39,11 @@ from tickwheel.wiring.stores import AuditedStore
 class Monitoring:
     """Made before everything else. `sinks` hear of all events; `watch` is told the parts of the node."""
 
-    def __init__(self, settings: Settings, clock: Clock, *, process: str, version: str) -> None:
+    def __init__(self, settings: Settings, clock: Clock, *, name: str, process: str, version: str) -> None:
         self._clock = clock
         self.metrics = Metrics(process, settings.metrics_tenants)
         self.calls = StoreCalls(self.metrics)
-        self.punctuality = Punctuality(parse_objectives(settings.slo), clock)
+        self.punctuality = Punctuality(parse_objectives(settings.slo), clock, name)
         self.sinks: Sequence[EventSink] = (self.metrics, self.punctuality)
         self._counting: list[tuple[str, Callable[[], Coroutine[Any, Any, None]]]] = []
         self._loops: list[asyncio.Task[None]] = []

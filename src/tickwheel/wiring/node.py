@@ -258,13 +258,14 @@ async def open_node(
     configure_logs(log_format=settings.log_format, log_level=settings.log_level, node=name)
     machine = SystemClock()
     clock = StoreClock(machine=machine, wall_ms=machine.wall_ms) if settings.clustered else machine
-    monitoring = Monitoring(settings, clock, process=process, version=version("tickwheel"))
+    whole_name = name or node_name()
+    monitoring = Monitoring(settings, clock, name=whole_name, process=process, version=version("tickwheel"))
     sinks: list[EventSink] = [*monitoring.sinks, LogSink()]
     if write_line is not None:
         sinks.append(Console(write=write_line, clock=clock, colors=colors))
     recent = Recent(clock)
     events = Fanout([*sinks, recent])
-    parts = _Parts(settings, machine, monitoring, handlers, events, name or node_name(), recent)
+    parts = _Parts(settings, machine, monitoring, handlers, events, whole_name, recent)
     node = await (parts.alone(machine) if not isinstance(clock, StoreClock) else parts.in_cluster(clock))
     try:
         await node.access.open(ask_for_tokens=settings.auth)

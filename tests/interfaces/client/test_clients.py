@@ -21,7 +21,7 @@ from tickwheel import (
     WaitTimedOut,
 )
 from tickwheel.domain.requests.fields import FIXED_FIELDS, children
-from tickwheel.interfaces.client import models
+from tickwheel.interfaces.client import models, slo_models
 from tickwheel.interfaces.client.job_fields import (
     CatchUpFields,
     EditFields,
@@ -244,6 +244,8 @@ PAIRS = [
     (models.Preview, "PreviewBody"),
     (models.LiveWorker, "WorkerBody"),
     (models.WorkerList, "WorkerList"),
+    (slo_models.Objective, "ObjectiveBody"),
+    (slo_models.Slo, "SloBody"),
     (models.Health, "HealthBody"),
 ]
 

@@ -20,6 +20,7 @@ COMMANDS: Final = LazyCommands(
         "tail": Entry(f"{_HERE}.tail:tail", "Follow runs as they end."),
         "dlq": Entry(f"{_HERE}.dlq:dlq", "Runs that are out of attempts: list, run again, delete."),
         "workers": Entry(f"{_HERE}.workers:workers", "List the live workers."),
+        "slo": Entry(f"{_HERE}.slo:slo", "Show how late starts are, and what of the error budget is left."),
         "tokens": Entry(f"{_HERE}.tokens:tokens", "Make, rotate and revoke API keys."),
         "secrets": Entry(f"{_HERE}.secrets:secrets", "Make and rotate signing secrets; keys of stored secrets."),
         "audit-log": Entry(f"{_HERE}.audit_log:audit_log", "Read who changed what."),

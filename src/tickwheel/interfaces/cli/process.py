@@ -157,6 +157,7 @@ def _app(node: Node, mode: Mode) -> ASGIApp:
             waits_for=node.waits_for,
             workers=node.workers,
             demand=node.demand,
+            punctuality=node.monitoring.punctuality if node.scheduler is not None else None,
         )
     )
     return Echo(app) if mode.with_echo else app

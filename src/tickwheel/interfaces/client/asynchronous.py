@@ -24,6 +24,7 @@ from tickwheel.interfaces.client.models import (
     TriggeredRun,
 )
 from tickwheel.interfaces.client.queries import JobFilters, PageFields, PreviewFields
+from tickwheel.interfaces.client.slo_models import Slo
 from tickwheel.interfaces.client.transport import DEFAULT_TIMEOUT_SECONDS, DEFAULT_URL, Transport
 from tickwheel.interfaces.client.waiting import wait_for
 
@@ -139,6 +140,10 @@ class AsyncClient:
     async def preview(self, cron_expression: str, **question: Unpack[PreviewFields]) -> Preview:
         """When the expression fires, with notes about clock changes."""
         return await self._run(exchange(calls.preview_schedule({"cron_expression": cron_expression, **question})))
+
+    async def slo(self) -> Slo:
+        """How late starts are, by objective; counted by the node that answers."""
+        return await self._run(exchange(calls.slo(self._tenant_id)))
 
     async def health(self) -> Health:
         """Who answers."""

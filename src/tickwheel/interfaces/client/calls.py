@@ -8,7 +8,7 @@ from urllib.parse import quote, urlencode
 
 import msgspec
 
-from tickwheel.interfaces.client import models
+from tickwheel.interfaces.client import models, slo_models
 from tickwheel.interfaces.client.job_fields import edit_json, job_json, new_key
 
 T = TypeVar("T")
@@ -56,6 +56,7 @@ _redriven: Final = _reader(models.Redriven)
 _preview: Final = _reader(models.Preview)
 _health: Final = _reader(models.Health)
 _workers: Final = _reader(models.WorkerList)
+_slo: Final = _reader(slo_models.Slo)
 _token: Final = _reader(models.Token)
 _tokens: Final = _reader(models.TokenList)
 _secret: Final = _reader(models.Secret)
@@ -206,6 +207,11 @@ def preview_schedule(question: Mapping[str, Any]) -> Call[models.Preview]:
 def list_workers(tenant_id: str | None) -> Call[models.WorkerList]:
     """GET /v1/workers."""
     return Call(method="GET", path="/v1/workers" + _query(tenant_id), read=_workers)
+
+
+def slo(tenant_id: str | None) -> Call[slo_models.Slo]:
+    """GET /v1/slo; None: all objectives."""
+    return Call(method="GET", path="/v1/slo" + _query(tenant_id), read=_slo)
 
 
 def list_tokens(tenant_id: str | None) -> Call[models.TokenList]:

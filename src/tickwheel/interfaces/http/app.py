@@ -21,6 +21,7 @@ from tickwheel.interfaces.http.routes.scaling import ScalingRoutes
 from tickwheel.interfaces.http.routes.schedules import ScheduleRoutes
 from tickwheel.interfaces.http.routes.secrets import SecretRoutes
 from tickwheel.interfaces.http.routes.server import ServerRoutes
+from tickwheel.interfaces.http.routes.slo import SloRoutes
 from tickwheel.interfaces.http.routes.tokens import TokenRoutes
 from tickwheel.interfaces.http.routes.workers import WorkerRoutes
 from tickwheel.interfaces.http.wire import Answer, Refusal
@@ -32,6 +33,7 @@ _GROUPS: Final = (
     DeadLetterRoutes,
     WorkerRoutes,
     ScalingRoutes,
+    SloRoutes,
     ScheduleRoutes,
     TokenRoutes,
     AuditLogRoutes,

@@ -17,6 +17,7 @@ from tickwheel.services.jobs import Jobs
 from tickwheel.services.live.forecasting import Forecasting
 from tickwheel.services.live.overview import Lookout
 from tickwheel.services.load import Demand
+from tickwheel.services.punctuality import Punctuality
 from tickwheel.services.remote.desk import WorkerDesk
 from tickwheel.services.runs import Runs
 from tickwheel.services.signing_secrets import SigningSecrets
@@ -28,8 +29,8 @@ class Deps:
 
     `unfit` says why this node should get no requests, or nothing. With `serves_api` false there is only what load
     balancers and monitoring ask for. `waits_for` says why due runs of a tenant are held back here. `workers`
-    serves those that poll, `demand` says how many workers are needed; None: not on this node. `shards` None: this
-    node is alone on its store.
+    serves those that poll, `demand` says how many workers are needed, `punctuality` how late starts are; None: not
+    on this node. `shards` None: this node is alone on its store.
     """
 
     jobs: Jobs
@@ -45,6 +46,7 @@ class Deps:
     waits_for: Callable[[Target, str], str | None] = lambda target, tenant_id: None
     workers: WorkerDesk | None = None
     demand: Demand | None = None
+    punctuality: Punctuality | None = None
     lookout: Lookout | None = None
     forecasting: Forecasting | None = None
     shards: ShardStore | None = None

@@ -13,6 +13,7 @@ from tickwheel.interfaces.http.operations.model import Body, Operation, Param, R
 from tickwheel.interfaces.http.operations.runs import RUN_OPERATIONS
 from tickwheel.interfaces.http.operations.secrets import SECRET_OPERATIONS
 from tickwheel.interfaces.http.operations.server import SERVER_OPERATIONS
+from tickwheel.interfaces.http.operations.slo import SLO_OPERATIONS
 from tickwheel.interfaces.http.operations.steering import STEERING_OPERATIONS
 from tickwheel.interfaces.http.operations.workers import WORKER_OPERATIONS
 
@@ -25,6 +26,7 @@ OPERATIONS: Final = (
     *ACCESS_OPERATIONS,
     *SECRET_OPERATIONS,
     *LIVE_OPERATIONS,
+    *SLO_OPERATIONS,
     *SERVER_OPERATIONS,
 )
 
