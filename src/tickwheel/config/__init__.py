@@ -5,6 +5,7 @@ Each setting has one name: `--retention-days` on the command line, `TICKWHEEL_RE
 other wrong ones.
 """
 
+from tickwheel.config.server_trust import ServerTrust
 from tickwheel.config.settings import (
     CLUSTER_SCHEMES,
     DEFAULT_PORT,
@@ -24,6 +25,7 @@ __all__ = [
     "ENV_PREFIX",
     "LOOPBACK_HOSTS",
     "Role",
+    "ServerTrust",
     "Settings",
     "WorkerOptions",
     "default_text",

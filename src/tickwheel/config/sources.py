@@ -11,7 +11,9 @@ from tickwheel.config.settings import FIELDS, SECRET, TYPES, WITH_PASSWORDS, Set
 from tickwheel.domain.errors import ConfigError, FieldProblem
 
 ENV_PREFIX: Final = "TICKWHEEL_"
-OTHER_VARIABLES: Final = frozenset({"config", "url", "server", "concurrency"})
+OTHER_VARIABLES: Final = frozenset(
+    {"config", "url", "server", "concurrency", "ca_file", "client_cert", "client_key"}
+)
 """Read elsewhere: the path of the file, the server that the command line talks to, and what only workers have."""
 _TOLD_CHARS: Final = 80
 _WORDS: Final = {

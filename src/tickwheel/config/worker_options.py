@@ -2,6 +2,8 @@
 
 import msgspec
 
+from tickwheel.config.server_trust import ServerTrust
+
 
 class WorkerOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Checked already. No server: it uses the store of the settings.
@@ -11,6 +13,7 @@ class WorkerOptions(msgspec.Struct, frozen=True, kw_only=True):
 
     servers: tuple[str, ...] = ()
     token: str | None = None
+    trust: ServerTrust = ServerTrust()
     name: str = ""
     low: int = 10
     high: int = 10

@@ -126,7 +126,7 @@ class _Parts:
     async def over_http(self) -> WorkerProcess:
         clock = SystemClock()
         source = HttpSource(
-            HttpCalls(self._options.servers, token=self._options.token),
+            HttpCalls(self._options.servers, token=self._options.token, trust=self._options.trust),
             handlers=self._handlers.names,
             webhooks=self._options.webhooks,
             clock=clock,

@@ -75,7 +75,7 @@ def test_a_missing_driver_names_the_extra(call: Callable[..., Result], monkeypat
 def test_a_node_without_the_api_serves_health_and_metrics(blank_postgresql: str, tmp_path: Path) -> None:
     flags = ("--store", blank_postgresql, "--roles", "scheduler,worker")
     with ServerProcess(*flags, folder=tmp_path, command="serve") as node:
-        transport = Transport(node.url, token=None, timeout_ms=20_000, ca_file=None)
+        transport = Transport(node.url, token=None, timeout_ms=20_000)
 
         def get(path: str) -> tuple[int, bytes]:
             reply = transport.send(Call(method="GET", path=path, read=bytes))

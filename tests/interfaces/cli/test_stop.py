@@ -105,7 +105,7 @@ def test_readiness_turns_false_while_draining_and_health_stays(handlers_folder: 
     with ServerProcess(
         "--app", "handlers_of_tests", "--grace-seconds", "60", "--store", "memory:", folder=handlers_folder
     ) as server:
-        transport = Transport(server.url, token=None, timeout_ms=20_000, ca_file=None)
+        transport = Transport(server.url, token=None, timeout_ms=20_000)
 
         def get(path: str) -> int:
             reply = transport.send(Call(method="GET", path=path, read=bytes))

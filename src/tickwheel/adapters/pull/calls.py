@@ -17,7 +17,7 @@ import pycurl
 from tickwheel.adapters.curl.certificates import find_ca_file
 from tickwheel.adapters.curl.curl_loop import EasyHandle
 from tickwheel.adapters.curl.exchanges import Exchanges
-from tickwheel.config import LOOPBACK_HOSTS
+from tickwheel.config import LOOPBACK_HOSTS, ServerTrust
 from tickwheel.domain.errors import ConfigError, FieldProblem, TickwheelError
 from tickwheel.domain.redaction import redacted
 
@@ -68,8 +68,15 @@ class Calls(Protocol):
 class HttpCalls:
     """Requests to the servers of a list, on the loop that first calls."""
 
-    def __init__(self, servers: Sequence[str], *, token: str | None) -> None:
+    def __init__(
+        self,
+        servers: Sequence[str],
+        *,
+        token: str | None,
+        trust: ServerTrust = ServerTrust(),  # noqa: B008 - a value
+    ) -> None:
         """Raises `ConfigError` for what is no address."""
+        self._trust, self._ca_file = trust, trust.ca_file or find_ca_file()
         self.servers = [_checked(url) for url in servers]
         self._headers = ["Content-Type: application/json", "Accept: application/json", "Expect:"]
         if token:
@@ -128,9 +135,11 @@ class HttpCalls:
             (pycurl.HTTPHEADER, self._headers),
             (pycurl.POSTFIELDS, body),
         ]
-        ca_file = find_ca_file()
-        if ca_file:
-            options.append((pycurl.CAINFO, ca_file))
+        if self._ca_file:
+            options.append((pycurl.CAINFO, self._ca_file))
+        if self._trust.client_cert:
+            options.append((pycurl.SSLCERT, self._trust.client_cert))
+            options.append((pycurl.SSLKEY, self._trust.client_key or self._trust.client_cert))
         if urlsplit(url).hostname in LOOPBACK_HOSTS:
             options.append((pycurl.PROXY, ""))
         for option, value in options:

@@ -7,8 +7,10 @@ from typing import Any, Final, TypeVar
 
 import click
 
-from tickwheel.config import ENV_PREFIX
+from tickwheel.config import ENV_PREFIX, ServerTrust
+from tickwheel.domain.errors import ConfigError, FieldProblem
 from tickwheel.interfaces.cli.output import print_json
+from tickwheel.interfaces.cli.trust_options import TRUST_OPTIONS, pop_trust
 from tickwheel.interfaces.client.blocking import drive
 from tickwheel.interfaces.client.calls import Call
 from tickwheel.interfaces.client.flow import Flow, exchange
@@ -22,9 +24,11 @@ _TIMEOUT_MS: Final = int(DEFAULT_TIMEOUT_SECONDS * 1000)
 class Api:
     """A server, whose things are meant, and how to print the answer."""
 
-    def __init__(self, *, url: str, token: str | None, tenant: str | None, as_json: bool) -> None:
+    def __init__(
+        self, *, url: str, token: str | None, tenant: str | None, as_json: bool, trust: ServerTrust
+    ) -> None:
         self.tenant, self.as_json = tenant, as_json
-        self._transport = Transport(url, token=token, timeout_ms=_TIMEOUT_MS, ca_file=None)
+        self._transport = Transport(url, token=token, timeout_ms=_TIMEOUT_MS, trust=trust)
         self._never = threading.Event()
 
     def ask(self, call: Call[T]) -> T:
@@ -48,14 +52,24 @@ class Api:
 
 
 def server_options(command: Command) -> Command:
-    """Add --url, --token, --tenant and --json; the command gets an `Api` as its first argument."""
+    """Add --url, --token, --tenant and --json; the command gets an `Api` as its first argument.
+
+    And --ca-file, --client-cert and --client-key.
+    """
 
     @wraps(command)
     def with_api(url: str, token: str | None, tenant: str | None, as_json: bool, **rest: Any) -> Any:
-        api = Api(url=_checked_url(url), token=_checked_token(token), tenant=tenant, as_json=as_json)
+        problems: list[FieldProblem] = []
+        trust = pop_trust(rest, problems)
+        if problems:
+            raise ConfigError(problems)
+        api = Api(
+            url=_checked_url(url), token=_checked_token(token), tenant=tenant, as_json=as_json, trust=trust
+        )
         return command(api, **rest)
 
     for option in (
+        *TRUST_OPTIONS,
         click.option("--json", "as_json", is_flag=True, help="Print JSON, as the API answers it."),
         click.option("--tenant", metavar="ID", help="Whose jobs are meant (default: the tenant `default`)."),
         click.option(

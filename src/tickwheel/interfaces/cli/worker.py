@@ -8,6 +8,7 @@ from click.core import ParameterSource
 from tickwheel.config import ENV_PREFIX, Settings, WorkerOptions, setting_default
 from tickwheel.domain.errors import ConfigError, FieldProblem
 from tickwheel.interfaces.cli.settings_options import ALL, read_settings, settings_options
+from tickwheel.interfaces.cli.trust_options import pop_trust, trust_options
 from tickwheel.interfaces.worker.concurrency import parse_concurrency
 from tickwheel.interfaces.worker.own_tenant import find_tenant_problem
 
@@ -73,6 +74,7 @@ DEFAULT_CONCURRENCY: Final = "10"
     metavar="TEXT",
     help="Bearer token for the server. Better set the variable: others on this machine can read command lines.",
 )
+@trust_options
 @click.option(
     "--concurrency",
     envvar=f"{ENV_PREFIX}CONCURRENCY",
@@ -135,6 +137,7 @@ def read_options(context: click.Context, given: dict[str, Any]) -> tuple[WorkerO
     tenant_problem = find_tenant_problem(servers, given["tenant"])
     if tenant_problem is not None:
         problems.append(FieldProblem("--tenant", tenant_problem))
+    trust = pop_trust(given, problems)
     low, high = parse_concurrency(given["concurrency"], problems, "--concurrency")
     token = (given["token"] or "").split(",")[0].strip()  # the server's variable may hold several
     if not token.isprintable() or not token.isascii():
@@ -156,6 +159,7 @@ def read_options(context: click.Context, given: dict[str, Any]) -> tuple[WorkerO
     options = WorkerOptions(
         servers=servers,
         token=token or None,
+        trust=trust,
         name=given["name"] or "",
         low=low,
         high=high,

@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from types import TracebackType
 from typing import Self, TypeVar, Unpack
 
+from tickwheel.config import ServerTrust
 from tickwheel.interfaces.client import calls
 from tickwheel.interfaces.client.batches import schedule_all
 from tickwheel.interfaces.client.flow import Flow, Outcome, Send, exchange
@@ -48,10 +49,13 @@ class AsyncClient:
         tenant_id: str | None = None,
         timeout_seconds: float = DEFAULT_TIMEOUT_SECONDS,
         ca_file: str | None = None,
+        client_cert: str | None = None,
+        client_key: str | None = None,
         connections: int = CONNECTION_COUNT,
     ) -> None:
         self._tenant_id = tenant_id
-        self._transport = Transport(url, token=token, timeout_ms=int(timeout_seconds * 1000), ca_file=ca_file)
+        trust = ServerTrust(ca_file=ca_file, client_cert=client_cert, client_key=client_key)
+        self._transport = Transport(url, token=token, timeout_ms=int(timeout_seconds * 1000), trust=trust)
         self._threads = ThreadPoolExecutor(connections, thread_name_prefix="tickwheel-client")
 
     async def __aenter__(self) -> Self:

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 from types import TracebackType
 from typing import Self, TypeVar, Unpack
 
+from tickwheel.config import ServerTrust
 from tickwheel.interfaces.client import calls
 from tickwheel.interfaces.client.batches import schedule_all
 from tickwheel.interfaces.client.flow import Flow, Outcome, Send, exchange
@@ -34,7 +35,9 @@ class Client:
     """Talks to a Tickwheel server. Any number of threads may use one; each keeps its own connection.
 
     `url` may carry a base path. `tenant_id` is used for everything that names no other. `timeout_seconds` bounds
-    each request. Errors are `TickwheelError`s; a request is sent again where that can help and does no harm.
+    each request. `ca_file` holds the authorities to trust instead of the machine's; `client_cert` and `client_key`
+    are for a server that asks for a certificate. Errors are `TickwheelError`s; a request is sent again where that
+    can help and does no harm.
     """
 
     def __init__(
@@ -45,9 +48,12 @@ class Client:
         tenant_id: str | None = None,
         timeout_seconds: float = DEFAULT_TIMEOUT_SECONDS,
         ca_file: str | None = None,
+        client_cert: str | None = None,
+        client_key: str | None = None,
     ) -> None:
         self._tenant_id = tenant_id
-        self._transport = Transport(url, token=token, timeout_ms=int(timeout_seconds * 1000), ca_file=ca_file)
+        trust = ServerTrust(ca_file=ca_file, client_cert=client_cert, client_key=client_key)
+        self._transport = Transport(url, token=token, timeout_ms=int(timeout_seconds * 1000), trust=trust)
         self._closed = threading.Event()
 
     def __enter__(self) -> Self:

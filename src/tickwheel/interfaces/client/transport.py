@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 
 import pycurl
 
-from tickwheel.config import LOOPBACK_HOSTS
+from tickwheel.config import LOOPBACK_HOSTS, ServerTrust
 from tickwheel.domain.redaction import redacted
 from tickwheel.interfaces.client.calls import Call
 from tickwheel.interfaces.client.errors import RequestTimedOut, ServerUnreachable
@@ -35,8 +35,16 @@ _NEVER_SENT: Final = frozenset(
         pycurl.E_SSL_CONNECT_ERROR,
         pycurl.E_PEER_FAILED_VERIFICATION,
         pycurl.E_SSL_CACERT_BADFILE,
+        pycurl.E_SSL_CERTPROBLEM,
     }
 )
+_NOT_TRUSTED: Final = "name the authority that signed its certificate (ca_file, --ca-file, TICKWHEEL_CA_FILE)"
+_NOT_KNOWN: Final = "the server asks for a certificate (client_cert, --client-cert, TICKWHEEL_CLIENT_CERT)"
+_HINTS: Final = {
+    pycurl.E_PEER_FAILED_VERIFICATION: _NOT_TRUSTED,
+    pycurl.E_SSL_CACERT_BADFILE: "the file with authorities (ca_file) must hold certificates in PEM",
+    pycurl.E_SSL_CERTPROBLEM: "client_cert and client_key must be PEM files that belong together",
+}
 
 
 class Transport:
@@ -48,13 +56,13 @@ class Transport:
         *,
         token: str | None,
         timeout_ms: int,
-        ca_file: str | None,
+        trust: ServerTrust = ServerTrust(),  # noqa: B008 - a value
         headers: tuple[str, ...] = (),
     ) -> None:
         self.base_url = check_url(base_url)
         self._host = urlsplit(self.base_url).hostname or ""
         self._timeout_ms = timeout_ms
-        self._ca_file = ca_file or find_ca_file()
+        self._trust, self._ca_file = trust, trust.ca_file or find_ca_file()
         common = ["Accept: application/json", "Expect:", *headers]
         if token:
             common.append(f"Authorization: Bearer {token}")
@@ -115,6 +123,9 @@ class Transport:
         ]
         if self._ca_file:
             options.append((pycurl.CAINFO, self._ca_file))
+        if self._trust.client_cert:
+            options.append((pycurl.SSLCERT, self._trust.client_cert))
+            options.append((pycurl.SSLKEY, self._trust.client_key or self._trust.client_cert))
         if self._host in LOOPBACK_HOSTS:
             options.append((pycurl.PROXY, ""))
         for option, value in options:
@@ -145,7 +156,10 @@ class Transport:
         if code == pycurl.E_OPERATION_TIMEDOUT and not never_sent:
             message = f"{self.base_url} did not answer within {self._timeout_ms / 1000:g} s"
             return NoReply(RequestTimedOut(message), True, _took_ms(handle))
-        message = f"no answer from {self.base_url}: {text}; is the server running, and is the address right?"
+        hint = _HINTS.get(code, "is the server running, and is the address right?")
+        if "certificate required" in text:
+            hint = _NOT_KNOWN
+        message = f"no answer from {self.base_url}: {text}; {hint}"
         return NoReply(ServerUnreachable(message), not never_sent, _took_ms(handle))
 
 

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, Self
 
-from tickwheel.config import Settings, WorkerOptions
+from tickwheel.config import ServerTrust, Settings, WorkerOptions
 from tickwheel.domain.errors import ConfigError, FieldProblem
 from tickwheel.interfaces.worker.concurrency import checked_concurrency
 from tickwheel.interfaces.worker.own_tenant import find_tenant_problem
@@ -28,7 +28,7 @@ class Worker:
     `store` and `queue` that the servers use. `app` names a module with handlers (`module` or `module:object`);
     `handlers` gives a set of them; with neither, those registered through `tickwheel.handler` are used.
     `concurrency` is the number of runs at a time, or a pair (least, most) between which the worker finds it by
-    itself. `prefetch` runs are taken ahead of free slots (None: by how short runs are). With a store and a
+    itself. `ca_file`, `client_cert` and `client_key` are as in `Client`. `prefetch` runs are taken ahead of free slots (None: by how short runs are). With a store and a
     `tenant_id` it gets runs of that tenant only; over HTTP the token says so.
 
     `run` blocks until SIGTERM or Ctrl-C; `run_async` until it is cancelled; `async with` starts and stops. However
@@ -40,6 +40,9 @@ class Worker:
         *,
         server: str | Sequence[str] | None = None,
         token: str | None = None,
+        ca_file: str | None = None,
+        client_cert: str | None = None,
+        client_key: str | None = None,
         store: str | None = None,
         queue: str | None = None,
         app: str = "",
@@ -53,7 +56,8 @@ class Worker:
     ) -> None:
         """Raises `ConfigError` with everything that is wrong with the arguments."""
         servers = (server,) if isinstance(server, str) else tuple(server or ())
-        problems = _problems(servers, store, app, handlers)
+        trust = ServerTrust(ca_file=ca_file, client_cert=client_cert, client_key=client_key)
+        problems = [*_problems(servers, store, app, handlers), *trust.problems()]
         tenant_problem = find_tenant_problem(servers, tenant_id)
         if tenant_problem is not None:
             problems.append(FieldProblem("tenant_id", tenant_problem))
@@ -64,6 +68,7 @@ class Worker:
         self._options = WorkerOptions(
             servers=servers,
             token=token,
+            trust=trust,
             name=name,
             low=low,
             high=high,
