@@ -45,6 +45,5 @@ def pop_trust(given: dict[str, Any], problems: list[FieldProblem]) -> ServerTrus
         client_cert=given.pop("client_cert") or None,
         client_key=given.pop("client_key") or None,
     )
-    for problem in trust.problems():
-        problems.append(FieldProblem(f"--{problem.field.replace('_', '-')}", problem.message))
+    problems += [FieldProblem(f"--{one.field.replace('_', '-')}", one.message) for one in trust.problems()]
     return trust
