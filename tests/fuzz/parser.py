@@ -2,11 +2,10 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from hypothesis.strategies import SearchStrategy
 
-SEEDS = Path(__file__).parent / "seeds"
+from .once_failed import ONCE_FAILED
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,13 +26,9 @@ class Parser:
     refuses: bool = True  # whether there are inputs that it refuses at all
     close: Callable[[], None] = lambda: None
 
-    def seeds(self) -> list[tuple[str, bytes]]:
-        """The inputs that are kept for good, by name."""
-        return [(path.name, path.read_bytes()) for path in sorted((SEEDS / self.name).glob("*.txt"))]
-
     def corpus(self) -> list[bytes]:
         """What mutations start from."""
-        return [*self.examples, *(data for _, data in self.seeds())]
+        return [*self.examples, *(seed.data for seed in ONCE_FAILED if seed.parser == self.name)]
 
 
 def encoded(texts: Iterable[str]) -> list[bytes]:

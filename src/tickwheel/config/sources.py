@@ -16,6 +16,7 @@ OTHER_VARIABLES: Final = frozenset(
 )
 """Read elsewhere: the path of the file, the server that the command line talks to, and what only workers have."""
 _TOLD_CHARS: Final = 80
+_UNTOLD: Final = SECRET.union(WITH_PASSWORDS, {"egress_proxy"})
 _WORDS: Final = {
     "1": True,
     "true": True,
@@ -143,7 +144,7 @@ def _check_int(name: str, value: Any, shown: str, problems: list[FieldProblem]) 
 
 def _told(name: str, value: Any) -> str:
     """A wrong value, for its message: cut short, and not at all where it may be a secret."""
-    if name in SECRET or name in WITH_PASSWORDS:
+    if name in _UNTOLD:
         return f"a {type(value).__name__}"
     try:
         text = repr(value)

@@ -3,7 +3,8 @@
 Example: `postgresql://app:secret@db/jobs?sslpassword=x` is shown as `postgresql://app:***@db/jobs?sslpassword=***`.
 
 Passwords are often pasted in as they are, with characters that should be written as %40 or %3F. So the last @ ends
-the user's part, whatever is in it; only where hosts with their ports come first is a later @ one of the options.
+the user's part, whatever is in it; only where hosts with their ports come first, and an option's name after them,
+is a later @ one of the options.
 """
 
 import re
@@ -12,7 +13,7 @@ from typing import Final, NamedTuple
 from urllib.parse import unquote
 
 HIDDEN: Final = "***"
-_HOSTS: Final = re.compile(r"[^:@/?]*(?::[0-9]*)?")
+_HOST: Final = re.compile(r"[^:@/?]*(?::[0-9]{1,5})?")
 _SECRET_WORDS: Final = ("password", "passwd", "secret", "token")
 SHORTEST_CHARS: Final = 3
 """A shorter password isn't searched for in messages: half of all words hold it, and the gaps would show it."""
@@ -69,7 +70,8 @@ def _parts_of(url: str) -> _Parts | None:
     if not separator:
         return None
     place, mark, query = rest.partition("?")
-    if "@" in query and "@" not in place and not _is_hosts(place):
+    in_options = "=" in query.partition("@")[0] and _is_hosts(place.rpartition("@")[2])
+    if "@" in query and not in_options:
         user_part, at, rest = rest.rpartition("@")
         hosts, mark, query = rest.partition("?")
     else:
@@ -79,7 +81,7 @@ def _parts_of(url: str) -> _Parts | None:
 
 def _is_hosts(place: str) -> bool:
     """Whether it begins as the place of servers does, and not as user and password."""
-    return all(_HOSTS.fullmatch(host) for host in place.partition("/")[0].split(","))
+    return all(_HOST.fullmatch(host) for host in place.partition("/")[0].split(","))
 
 
 def _secret_in(option: str) -> tuple[str, str]:

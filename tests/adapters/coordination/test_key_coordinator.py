@@ -136,6 +136,10 @@ async def test_a_beat_in_time_saves_the_lock_from_an_observer_that_is_about_to_d
 
 async def test_what_people_put_beside_the_keys_is_ignored(table: KeyTable, here: KeyCoordinator) -> None:
     table.revision = 2
-    table.entries = {"members/note": Entry(b"do not delete", 1, 1), "readme": Entry(b"", 2, 2)}
+    table.entries = {
+        "members/note": Entry(b"do not delete", 1, 1),
+        "members/one": Entry(b"1" * 5_000 + b" note", 1, 1),
+        "readme": Entry(b"", 2, 2),
+    }
     await here.beat("a", 1, b"")
     assert await here.members() == {"a": Beat(1, b"")}

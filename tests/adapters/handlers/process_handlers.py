@@ -56,6 +56,12 @@ def leave() -> None:
     os._exit(3)
 
 
+@handlers.handler("scribble", run_in="process")
+def scribble(payload: list[int]) -> None:
+    os.write(int(sys.argv[1]), bytes(payload))  # the line to its parent
+    time.sleep(60)
+
+
 @handlers.handler("hoard", run_in="process")
 def hoard() -> None:
     raise MemoryError

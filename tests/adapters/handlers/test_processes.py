@@ -129,6 +129,18 @@ async def test_death_of_the_process_is_a_lost_worker_with_its_cause(
         assert (await desk.run("add_async", {"a": 1, "b": 1})).result == b"2"
 
 
+@pytest.mark.parametrize(
+    "said",
+    [b"\xff\xff\xff\xff", b"\x00\x10\x00\x01", b"\x00\x00\x00\x01x", b"\x00\x00\x10\x00" + b"\x91" * 4_096],
+    ids=["4 GB", "a byte too much", "nonsense", "nests too deeply"],
+)
+async def test_a_process_that_says_nonsense_is_killed(said: bytes) -> None:
+    async with Desk() as desk:
+        outcome = await desk.run("scribble", list(said))
+        assert outcome.outcome_class is OutcomeClass.LOST
+        assert (await desk.run("add_async", {"a": 1, "b": 1})).result == b"2"
+
+
 async def test_a_process_that_died_while_it_was_idle_costs_nobody_an_attempt() -> None:
     async with Desk() as desk:
         first = msgspec.json.decode((await desk.run("add", {"a": 1, "b": 2})).result or b"")

@@ -1,5 +1,6 @@
 """Addresses: targets of webhooks, servers, proxies, networks and ports; their passwords are never shown."""
 
+import re
 from collections.abc import Callable
 from ipaddress import IPv4Address
 from urllib.parse import urlsplit
@@ -86,9 +87,24 @@ _WORDS = (
 )
 
 
+_HOST_AND_PORT = re.compile(r"[^:@/?]*(?::[0-9]{1,5})?")
+
+
 def is_hidden(url: str) -> bool:
-    """Whether the mark stands where a password stands: after a colon, and before the last @."""
+    """Whether the mark stands where a password stands: after a colon, before the last @ that isn't an option's.
+
+    Nobody can tell `u:12?a=b@h` from a host with a port and an option. Where the mark is there twice, the other
+    one may well be shown.
+    """
+    if url.count(SECRET) != 1:
+        return False
     user_part = url.partition("://")[2].rpartition("@")[0]
+    place, _, query = user_part.partition("?")
+    before, _, hosts = place.rpartition("@")
+    if "=" in query.partition("@")[0] and all(
+        _HOST_AND_PORT.fullmatch(host) for host in hosts.partition("/")[0].split(",")
+    ):
+        user_part = before
     return SECRET in user_part.partition(":")[2]
 
 
@@ -173,8 +189,12 @@ def check_server_url(data: bytes) -> bool:
             continue
         taken = True
         assert read(address) == address
-        assert urlsplit(address).hostname
-        assert urlsplit(address).port is None or urlsplit(address).port
+        parts = urlsplit(address)
+        assert parts.hostname
+        assert parts.port is None or parts.port
+        assert "@" not in parts.netloc
+        assert re.fullmatch(r"[!-~]+", address)
+        assert not {"?", "#"} & set(address), "paths would go behind it"
     return taken
 
 
@@ -254,7 +274,7 @@ _PASSWORDS = st.one_of(
 )
 
 
-def _secretive(*schemes: str) -> st.SearchStrategy[str]:
+def secretive(*schemes: str) -> st.SearchStrategy[str]:
     """Addresses with a password, and maybe options."""
     return joined(
         *(pick(*schemes), "://", maybe(joined(pick("u", "", "user%40x"), ":", _PASSWORDS, "@"))),
@@ -273,7 +293,7 @@ def _secretive(*schemes: str) -> st.SearchStrategy[str]:
     )
 
 
-def _bare(texts: st.SearchStrategy[str]) -> st.SearchStrategy[bytes]:
+def bare(texts: st.SearchStrategy[str]) -> st.SearchStrategy[bytes]:
     return near(st.one_of(texts, texts, edited(texts)))
 
 
@@ -291,7 +311,7 @@ PARSERS = (
     Parser(
         name="redis_url",
         check=check_redis,
-        grammar=lambda: _bare(_secretive("redis", "rediss", "redis+cluster", "rediss+cluster", "http", "")),
+        grammar=lambda: bare(secretive("redis", "rediss", "redis+cluster", "rediss+cluster", "http", "")),
         examples=encoded(
             [f"redis://app:{SECRET}@h:6380/3", f"rediss+cluster://:{SECRET}@a,b:7001?ca=x&key=y", "redis://h"]
         ),
@@ -300,7 +320,7 @@ PARSERS = (
     Parser(
         name="coordinator_url",
         check=check_coordinator,
-        grammar=lambda: _bare(_secretive("etcd", "etcds", "consul", "")),
+        grammar=lambda: bare(secretive("etcd", "etcds", "consul", "")),
         examples=encoded(
             [f"etcd://u:{SECRET}@h1:2379,h2,h3/prefix", f"etcds://u:{SECRET}@h?ca=ca.pem", "etcd://[::1]"]
         ),
@@ -309,7 +329,7 @@ PARSERS = (
     Parser(
         name="redaction",
         check=check_redaction,
-        grammar=lambda: _bare(_secretive("postgresql", "redis", "sqlite", "etcd", "")),
+        grammar=lambda: bare(secretive("postgresql", "redis", "sqlite", "etcd", "")),
         examples=encoded(
             [
                 f"postgresql://app:{SECRET}@db/jobs?sslpassword=x&a=b",
@@ -323,7 +343,7 @@ PARSERS = (
     Parser(
         name="server_url",
         check=check_server_url,
-        grammar=lambda: near(st.one_of(_URLS, _secretive("http", "https"))),
+        grammar=lambda: near(st.one_of(_URLS, secretive("http", "https"))),
         examples=encoded(["http://127.0.0.1:8080", "https://tickwheel.example/base/", f"https://u:{SECRET}@h"]),
         words=_WORDS,
     ),
@@ -332,7 +352,7 @@ PARSERS = (
         check=check_proxy,
         grammar=lambda: near(
             joined(
-                maybe(pick("eu=", "direct=", "=", "a b=")), _secretive("http", "https", "socks5", "socks5h", "ftp")
+                maybe(pick("eu=", "direct=", "=", "a b=")), secretive("http", "https", "socks5", "socks5h", "ftp")
             )
         ),
         examples=encoded(

@@ -18,24 +18,36 @@ from .server_process import TICKWHEEL, ServerProcess, clean_environment
 
 GOOD = '{"schedule_type":"DELAYED","delay_seconds":86400,"target":{"type":"HANDLER","name":"work"},"tags":["%s"]}'
 
+DEEP = '{"a":' + "[" * 5_000
+
 
 def test_bad_lines_are_named_by_number_and_fail_no_other(
     call: Callable[..., Result], server: ServerProcess, tmp_path: Path
 ) -> None:
     path = tmp_path / "jobs.jsonl"
-    lines = [GOOD % "bad-lines", "{", "", "[1]", GOOD % "bad-lines", '{"schedule_type":"DELAYED"}', '{"a":1}']
+    lines = [
+        GOOD % "bad-lines",
+        "{",
+        "",
+        "[1]",
+        GOOD % "bad-lines",
+        DEEP,
+        '{"schedule_type":"DELAYED"}',
+        '{"a":1}',
+    ]
     path.write_text("\n".join(lines))
     result = call("jobs", "create", "--batch", str(path), "--json")
     assert result.exit_code == ExitCode.FAILED
     answer = json.loads(result.stdout)
-    assert (answer["created_count"], answer["replayed_count"], answer["failed_count"]) == (2, 0, 4)
-    assert [failure["line"] for failure in answer["failures"]] == [2, 4, 6, 7]
+    assert (answer["created_count"], answer["replayed_count"], answer["failed_count"]) == (2, 0, 5)
+    assert [failure["line"] for failure in answer["failures"]] == [2, 4, 6, 7, 8]
     assert len(answer["job_ids"]) == 2
     assert [line.partition(":")[2][:7] for line in result.stderr.splitlines()] == [
         " line 2",
         " line 4",
         " line 6",
         " line 7",
+        " line 8",
     ]
     assert "target: is required" in result.stderr
     assert len(server.client.list(tag="bad-lines").jobs) == 2

@@ -98,6 +98,7 @@ def test_payload_travels_byte_for_byte(call: Call, server: ServerProcess, tmp_pa
         (("--now", "--handler", "x", "--endpoint", "http://127.0.0.1:1/"), ["--handler"]),
         (("--now", "--handler", "x", "--header", "nonsense", "--payload", "{"), ["--header", "--payload"]),
         (("--now", "--handler", "x", "--payload", "hello"), ["--payload"]),
+        (("--now", "--handler", "x", "--payload", "[" * 5_000), ["--payload"]),
         (("--now", "--handler", "x", "--payload", "@/no/such/file"), ["--payload"]),
         (("--in", "soon", "--handler", "x"), ["--in"]),
         (("--cron", "* * *", "--handler", "x", "--priority", "URGENT"), ["cron_expression", "priority"]),

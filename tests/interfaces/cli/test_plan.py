@@ -23,7 +23,12 @@ def test_programs_get_numbers() -> None:
 
 
 @pytest.mark.parametrize(
-    "flags", [["--jobs", "-1", "--peak", "1"], ["--jobs", "1"], ["--jobs", "1", "--peak", "x"]]
+    "flags",
+    [
+        ["--jobs", "-1", "--peak", "1"],
+        ["--jobs", "1"],
+        *(["--jobs", "1", "--peak", peak] for peak in ("x", "nan", "inf", "1e300")),
+    ],
 )
 def test_what_makes_no_sense_is_refused_by_the_name_of_its_flag(flags: list[str]) -> None:
     shown = CliRunner().invoke(cli, ["plan", *flags])

@@ -180,6 +180,11 @@ async def test_a_redrive_names_what_is_wrong(world: HttpWorld, body: object, fie
     assert (reply.status, reply.fields) == (422, fields)
 
 
+async def test_a_redrive_of_nonsense_is_not_answered_with_a_flood(world: HttpWorld) -> None:
+    reply = await world.client.post("/v1/dlq/redrive", {"run_ids": [f"run_{n}" for n in range(1_000)]})
+    assert (reply.status, len(reply.json["errors"])) == (422, 100)
+
+
 async def test_a_deleted_dead_letter_leaves_its_run_failed(world: HttpWorld) -> None:
     [run_id] = await dead(world)
     other = await world.client.request("DELETE", f"/v1/dlq/{run_id}?tenant_id=theirs")

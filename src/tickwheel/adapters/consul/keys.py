@@ -53,12 +53,16 @@ class ConsulKeys:
         answer = await self._call("GET", f"/v1/kv/{quote(self._address.prefix)}?recurse=true&consistent")
         if answer.status == api.NOT_FOUND:
             return {}
-        return {
-            pair.Key.removeprefix(self._address.prefix): Entry(
-                b64decode(pair.Value or ""), pair.CreateIndex, pair.ModifyIndex
-            )
-            for pair in self._decode(answer, list[api.Pair])
-        }
+        pairs = self._decode(answer, list[api.Pair])
+        try:
+            return {
+                pair.Key.removeprefix(self._address.prefix): Entry(
+                    b64decode(pair.Value or ""), pair.CreateIndex, pair.ModifyIndex
+                )
+                for pair in pairs
+            }
+        except ValueError as error:  # no base64
+            raise refuse(self._address, answer) from error
 
     async def swap(self, changes: Sequence[Change]) -> int | None:
         answer = await self._transact(changes)
@@ -119,7 +123,7 @@ class ConsulKeys:
             raise refuse(self._address, answer)
         try:
             return msgspec.json.decode(answer.body, type=kind)
-        except msgspec.DecodeError as error:
+        except (msgspec.DecodeError, RecursionError) as error:
             raise refuse(self._address, answer) from error
 
 

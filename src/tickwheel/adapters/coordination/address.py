@@ -13,6 +13,7 @@ from tickwheel.domain.redaction import has_odd_user_part
 
 SETTING: Final = "coordinator"
 _OPTIONS: Final = frozenset({"ca", "cert", "key"})
+_TOLD_CHARS: Final = 80
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,14 +84,14 @@ def _server(text: str, port: int) -> str:
     try:
         return f"{host}:{parts.port or port}"
     except ValueError:
-        raise ValueError(f"the port of {host} is no number from 1 to 65535") from None
+        raise ValueError(f"the port of {host[:_TOLD_CHARS]} is no number from 1 to 65535") from None
 
 
 def _options(query: str) -> Mapping[str, str]:
     options = dict(parse_qsl(query, keep_blank_values=True))
     unknown = sorted(options.keys() - _OPTIONS)
     if unknown:
-        raise ValueError(f"there is no option {unknown[0]!r}")
+        raise ValueError(f"there is no option {unknown[0][:_TOLD_CHARS]!r}")
     return options
 
 

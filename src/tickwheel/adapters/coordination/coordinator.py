@@ -17,6 +17,7 @@ at 2,100 it deletes the key and creates it at revision 42, its token. If `a` goe
 first beat that it was silent itself, and drops what it may still hold.
 """
 
+import re
 from collections.abc import Mapping
 from typing import Final
 
@@ -28,6 +29,7 @@ from tickwheel.ports.coordinator import Beat
 _MEMBERS: Final = "members/"
 _LOCKS: Final = "locks/"
 _TRY_COUNT: Final = 3
+_BEAT: Final = re.compile(rb"[0-9]{1,19}(?: |\Z)")
 LAPSE_MS: Final = 2_000
 """How long a lock outlives its holder's last beat."""
 
@@ -159,7 +161,7 @@ class KeyCoordinator:
 
 def _is_ours(key: str, entry: Entry) -> bool:
     """Not something that a person put there by hand."""
-    return key.startswith(_LOCKS) or (key.startswith(_MEMBERS) and entry.value.partition(b" ")[0].isdigit())
+    return key.startswith(_LOCKS) or (key.startswith(_MEMBERS) and _BEAT.match(entry.value) is not None)
 
 
 def _beat(entry: Entry) -> Beat:

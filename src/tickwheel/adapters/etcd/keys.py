@@ -44,12 +44,16 @@ class EtcdKeys:
             "/v3/kv/range",
             {"key": gateway.text64(self._prefix), "range_end": gateway.text64(gateway.prefix_end(self._prefix))},
         )
-        return {
-            b64decode(kv.key)[len(self._prefix) :].decode(errors="replace"): Entry(
-                b64decode(kv.value), int(kv.create_revision), int(kv.mod_revision)
-            )
-            for kv in self._decode(answer, gateway.RangeAnswer).kvs
-        }
+        kvs = self._decode(answer, gateway.RangeAnswer).kvs
+        try:
+            return {
+                b64decode(kv.key)[len(self._prefix) :].decode(errors="replace"): Entry(
+                    b64decode(kv.value), int(kv.create_revision), int(kv.mod_revision)
+                )
+                for kv in kvs
+            }
+        except ValueError as error:  # no base64, no numbers
+            raise refuse(self._address, answer) from error
 
     async def swap(self, changes: Sequence[Change]) -> int | None:
         lease = await self._fresh_lease() if any(change.fleeting for change in changes) else _NO_LEASE
@@ -58,7 +62,10 @@ class EtcdKeys:
             self._lease = _NO_LEASE  # it ended: this process was held up for ten minutes
             answer = await self._call("/v3/kv/txn", self._transaction(changes, await self._fresh_lease()))
         done = self._decode(answer, gateway.TxnAnswer)
-        return int(done.header.revision) if done.succeeded else None
+        try:
+            return int(done.header.revision) if done.succeeded else None
+        except ValueError as error:
+            raise refuse(self._address, answer) from error
 
     async def aclose(self) -> None:
         await self._calls.aclose()
@@ -125,7 +132,7 @@ class EtcdKeys:
             return gateway.Fault()
         try:
             return msgspec.json.decode(answer.body, type=gateway.Fault)
-        except msgspec.DecodeError:
+        except (msgspec.DecodeError, RecursionError):
             return gateway.Fault()
 
     def _decode(self, answer: Answer, kind: type[T]) -> T:
@@ -133,5 +140,5 @@ class EtcdKeys:
             raise refuse(self._address, answer)
         try:
             return msgspec.json.decode(answer.body, type=kind)
-        except msgspec.DecodeError as error:
+        except (msgspec.DecodeError, RecursionError) as error:
             raise refuse(self._address, answer) from error

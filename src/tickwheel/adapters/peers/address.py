@@ -43,7 +43,7 @@ def parse_address(text: str, network: str) -> Address | None:
     place, _, belongs_to = text.partition("#")
     host, _, port = place.rpartition(":")
     host = host.removeprefix("[").removesuffix("]")
-    if not host or _PORT.fullmatch(port) is None or not 0 < int(port) < 65_536:
+    if not host or "[" in host or "]" in host or _PORT.fullmatch(port) is None or not 0 < int(port) < 65_536:
         return None
     if is_loopback(host) and belongs_to != network:
         return None

@@ -15,9 +15,10 @@ import psycopg
 from tickwheel.adapters.postgresql.migrate import Connection, Migration, migrate_within, unapplied
 from tickwheel.domain.errors import ConfigError, FieldProblem, StoreUnavailable
 from tickwheel.domain.ids import SHARD_COUNT
-from tickwheel.domain.redaction import redacted, without_passwords
+from tickwheel.domain.redaction import has_odd_user_part, redacted, without_passwords
 
 CONNECT_SECONDS: Final = 5
+_ODD_USER_PART: Final = "in a user or password / is written %2F, ? %3F and # %23"
 VISITOR: Final = "tickwheel start"
 """The name under which connections that don't stay are shown in pg_stat_activity."""
 OLDEST_VERSION: Final = 15
@@ -108,18 +109,18 @@ def visit(url: str) -> Iterator[Connection]:
             f"the user lacks a right ({_one_line(error)}): connect as the user that made the tables"
         ) from error
     except psycopg.Error as error:
-        raise StoreUnavailable(f"{redacted(url)}: {without_passwords(_one_line(error), url)}") from error
+        raise StoreUnavailable(f"{redacted(url)}: {_told(error, url)}") from error
 
 
 def _connect(url: str) -> Connection:
     try:
         return psycopg.connect(url, autocommit=True, connect_timeout=CONNECT_SECONDS, application_name=VISITOR)
-    except psycopg.ProgrammingError as error:
-        raise _wrong(
-            f"{redacted(url)} is no address of a database ({without_passwords(_one_line(error), url)})"
-        ) from None
+    except (psycopg.ProgrammingError, UnicodeError) as error:
+        # The driver quotes what it takes for an option, and that may be half of the password.
+        said = _ODD_USER_PART if has_odd_user_part(url) else _told(error, url)
+        raise _wrong(f"{redacted(url)} is no address of a database ({said})") from None
     except psycopg.OperationalError as error:
-        said = without_passwords(_one_line(error), url)
+        said = _told(error, url)
         remedy = next((text for words, text in _REASONS if words in said), "is the address in --store right?")
         # `from None`: the driver's own text may hold the password.
         raise StoreUnavailable(f"{redacted(url)} can't be used; {remedy} ({said})") from None
@@ -219,5 +220,10 @@ def _wrong(message: str, code: str = "invalid", *, field: str = "store") -> Conf
     return ConfigError([FieldProblem(field, message, code)])
 
 
-def _one_line(error: psycopg.Error) -> str:
-    return " ".join(str(error).split()) or type(error).__name__
+def _told(error: Exception, url: str) -> str:
+    """Without passwords. They are looked for first: in one line, their blanks would be others."""
+    return _one_line(without_passwords(str(error), url)) or type(error).__name__
+
+
+def _one_line(text: object) -> str:
+    return " ".join(str(text).split())

@@ -166,7 +166,7 @@ def _said(received: bytes) -> str:
     """What a server answered, for people: a problem that names no fields is told by its detail."""
     try:
         problem = msgspec.json.decode(received, type=_Problem)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):
         problem = None
     if problem is not None and problem.detail and not problem.errors:
         return problem.detail
@@ -176,5 +176,5 @@ def _said(received: bytes) -> str:
 def _decoded(body: bytes, answer: type[T], url: str) -> T:
     try:
         return msgspec.json.decode(body, type=answer)
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, RecursionError) as error:
         raise ConnectionError(f"{url} answered what a Tickwheel server does not: {error}") from error

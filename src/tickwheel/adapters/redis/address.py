@@ -15,6 +15,7 @@ from tickwheel.domain.redaction import has_odd_user_part
 PORT: Final = 6379
 SCHEMES: Final = ("redis", "rediss", "redis+cluster", "rediss+cluster")
 _OPTIONS: Final = frozenset({"ca", "cert", "key"})
+_TOLD_CHARS: Final = 80
 _FORM: Final = (
     "expected redis://USER:PASSWORD@HOST:PORT/NUMBER or redis+cluster://HOST:PORT,HOST:PORT "
     "(rediss://, rediss+cluster:// for TLS, with ?ca=FILE&cert=FILE&key=FILE)"
@@ -101,7 +102,7 @@ def _read(url: str) -> RedisAddress:
         key_file=options.get("key"),
     )
     if unknown := sorted(options.keys() - _OPTIONS):
-        raise ValueError(f"there is no option {unknown[0]!r}")
+        raise ValueError(f"there is no option {unknown[0][:_TOLD_CHARS]!r}")
     if options and not address.tls:
         raise ValueError(f"{', '.join(sorted(options))} only make sense with rediss://, which speaks TLS")
     if address.is_cluster and address.database:
@@ -120,7 +121,7 @@ def _place(text: str) -> Place:
     try:
         return Place(parts.hostname, parts.port or PORT)
     except ValueError:
-        raise ValueError(f"the port of {parts.hostname} is no number from 1 to 65535") from None
+        raise ValueError(f"the port of {parts.hostname[:_TOLD_CHARS]} is no number from 1 to 65535") from None
 
 
 def _database(text: str) -> int:

@@ -62,7 +62,7 @@ def _send_all(api: Api, file: IO[bytes], tally: _Tally, step: Any) -> None:
     for number, line in numbered_lines(file):
         try:
             item = with_fields(line, key=f"{prefix}-{number}", tenant_id=api.tenant)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             tally.refusals.append(_Refusal(number, "malformed_json", f"not a JSON object: {error}"))
             continue
         if not batch.has_room(item):

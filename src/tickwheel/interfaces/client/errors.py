@@ -102,6 +102,6 @@ def _problem(content_type: str, body: bytes) -> Problem | None:
         return None
     try:
         problem = msgspec.json.decode(body, type=Problem)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
     return problem if problem.code else None

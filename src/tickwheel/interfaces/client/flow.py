@@ -85,7 +85,7 @@ def exchange(call: Call[T]) -> Flow[T]:
 def _read(call: Call[T], reply: Reply) -> T:
     try:
         answer = call.read(reply.body)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise UnexpectedAnswer(f"{reply.url} answered what Tickwheel's API does not: {error}") from error
     return call.if_replayed(answer) if reply.replayed and call.if_replayed else answer
 

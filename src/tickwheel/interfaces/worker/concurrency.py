@@ -5,6 +5,7 @@ from typing import Final
 from tickwheel.domain.errors import FieldProblem
 
 MOST: Final = 10_000
+_TOLD_CHARS: Final = 80
 _SHAPE: Final = f"must be a number from 1 to {MOST}, or MIN..MAX such as 5..200"
 
 
@@ -27,6 +28,6 @@ def parse_concurrency(text: str, problems: list[FieldProblem], field: str = "con
         low = int(first)
         high = int(last) if dots else low
     except ValueError:
-        problems.append(FieldProblem(field, f"{_SHAPE}, not {text!r}"))
+        problems.append(FieldProblem(field, f"{_SHAPE}, not {text[:_TOLD_CHARS]!r}"))
         return 1, 1
     return checked_concurrency((low, high), problems, field)
