@@ -127,15 +127,18 @@ class Quotas:
                 if of(self._tenants.of(tenant_id).limits) != bucket.rate:
                     del buckets[tenant_id]
 
-    def check_request(self, tenant_id: str) -> None:
-        """Before a request of the tenant is looked at. Raises `QuotaExceeded` and `TenantDisabled`."""
+    def check_request(self, tenant_id: str, *, by_operator: bool = False) -> None:
+        """Before a request of the tenant is looked at. Raises `QuotaExceeded` and `TenantDisabled`.
+
+        `by_operator`: made by somebody who may act for all tenants, and so may look after a disabled one.
+        """
         now_ms = self._clock.monotonic_ms()
         if self._came.note(tenant_id, now_ms):
             self._renew_share()
         if not self._guards_requests:
             return
         settings = self._tenants.of(tenant_id)
-        if settings.disabled:
+        if settings.disabled and not by_operator:
             raise self._disabled(tenant_id)
         rate = settings.limits.requests_per_second
         if rate is None:

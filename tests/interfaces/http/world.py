@@ -2,14 +2,17 @@
 
 from typing import Any
 
+from tickwheel.domain.job import Target
 from tickwheel.interfaces.http.app import build_app
 from tickwheel.interfaces.http.deps import Deps
 from tickwheel.services.api_keys import ApiKeys
 from tickwheel.services.authentication import Authentication
 from tickwheel.services.dead_letters import DeadLetters
 from tickwheel.services.jobs import Jobs
+from tickwheel.services.quotas import Quotas
 from tickwheel.services.runs import Runs
 from tickwheel.services.scheduler import Scheduler
+from tickwheel.services.tenants import Tenants
 from tickwheel.testing.seeded_randomness import SeededRandomness
 
 from ...services.world import World
@@ -25,27 +28,39 @@ class HttpWorld(World):
     client: AsgiClient
     deps: Deps
     keys: ApiKeys
+    tenants: Tenants
+    quotas: Quotas
 
     async def open(self, *tokens: str) -> "HttpWorld":
         self.scheduler = await self.start()
         deps = (self.store, self.scheduler, self.clock)
         self.keys = ApiKeys(self.store, self.clock, SeededRandomness(9))
+        self.tenants = Tenants(self.store, self.clock)
+        self.quotas = Quotas(self.tenants, self.store, self.clock)
+        self.scheduler.follow(self.tenants)
+        jobs = Jobs(*deps, SeededRandomness(3))
+        jobs.limit_by(self.quotas)
         self.deps = Deps(
-            jobs=Jobs(*deps, SeededRandomness(3)),
+            jobs=jobs,
             runs=Runs(*deps),
             dead_letters=DeadLetters(*deps),
             store=self.store,
             clock=self.clock,
             metrics=lambda: b"# HELP up x\nup 1\n",
             authentication=Authentication(self.clock, tokens=tokens, keys=self.keys),
-            waits_for=lambda target, tenant_id: self.scheduler.gate.waits_for(target),
+            waits_for=self._waits_for,
             api_keys=self.keys,
             registry=self.store,
+            tenants=self.tenants,
+            quotas=self.quotas,
         )
         app = build_app(self.deps)
         self.app = app
         self.client = AsgiClient(app)
         return self
+
+    def _waits_for(self, target: Target, tenant_id: str) -> str | None:
+        return self.scheduler.waits_for(tenant_id) or self.scheduler.gate.waits_for(target)
 
     async def close(self) -> None:
         """A test that lets time pass calls it at its end: the firing side leaves sleepers behind."""

@@ -152,6 +152,8 @@ def _app(node: Node, mode: Mode) -> ASGIApp:
             registry=node.store,
             signing_secrets=node.secrets.signing,
             vault=node.secrets.vault,
+            tenants=node.tenancy.tenants,
+            quotas=node.tenancy.quotas,
             unfit=node.unfit_reason,
             serves_api=node.serves_api,
             waits_for=node.waits_for,

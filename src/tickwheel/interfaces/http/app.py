@@ -6,6 +6,7 @@ from typing import Final
 from starlette.routing import Router
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from tickwheel.interfaces.http.admission import admission
 from tickwheel.interfaces.http.deps import Deps
 from tickwheel.interfaces.http.endpoints import build_routes
 from tickwheel.interfaces.http.host_check import LocalHostsOnly
@@ -22,6 +23,7 @@ from tickwheel.interfaces.http.routes.schedules import ScheduleRoutes
 from tickwheel.interfaces.http.routes.secrets import SecretRoutes
 from tickwheel.interfaces.http.routes.server import ServerRoutes
 from tickwheel.interfaces.http.routes.slo import SloRoutes
+from tickwheel.interfaces.http.routes.tenants import TenantRoutes
 from tickwheel.interfaces.http.routes.tokens import TokenRoutes
 from tickwheel.interfaces.http.routes.workers import WorkerRoutes
 from tickwheel.interfaces.http.wire import Answer, Refusal
@@ -38,6 +40,7 @@ _GROUPS: Final = (
     TokenRoutes,
     AuditLogRoutes,
     SecretRoutes,
+    TenantRoutes,
     LiveRoutes,
     ServerRoutes,
 )
@@ -50,7 +53,7 @@ def build_app(deps: Deps) -> ASGIApp:
     if not deps.serves_api:
         endpoints = {key: handler for key, handler in endpoints.items() if key in _WITHOUT_API}
         operations = tuple(one for one in OPERATIONS if (one.method, one.path) in _WITHOUT_API)
-    routes = build_routes(endpoints, deps.authentication, operations, deps.admit)
+    routes = build_routes(endpoints, deps.authentication, operations, admission(deps.quotas))
     # Any method, or a path that does not exist would answer 405.
     nowhere = Resource(dict.fromkeys(_METHODS, _no_such_path if deps.serves_api else _no_api), deps.authentication)
     router = Router(routes, redirect_slashes=False, default=nowhere)

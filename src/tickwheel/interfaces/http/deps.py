@@ -4,7 +4,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from tickwheel.domain.job import Target
-from tickwheel.interfaces.http.resource import Call
 from tickwheel.ports.clock import Clock
 from tickwheel.ports.registry import Registry
 from tickwheel.ports.shards import ShardStore
@@ -18,14 +17,16 @@ from tickwheel.services.live.forecasting import Forecasting
 from tickwheel.services.live.overview import Lookout
 from tickwheel.services.load import Demand
 from tickwheel.services.punctuality import Punctuality
+from tickwheel.services.quotas import Quotas
 from tickwheel.services.remote.desk import WorkerDesk
 from tickwheel.services.runs import Runs
 from tickwheel.services.signing_secrets import SigningSecrets
+from tickwheel.services.tenants import Tenants
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deps:
-    """`metrics` gives the Prometheus text; `authentication` says whose a request is, `admit` may refuse it then.
+    """`metrics` gives the Prometheus text; `authentication` says whose a request is, `quotas` may refuse it then.
 
     `unfit` says why this node should get no requests, or nothing. With `serves_api` false there is only what load
     balancers and monitoring ask for. `waits_for` says why due runs of a tenant are held back here. `workers`
@@ -40,7 +41,6 @@ class Deps:
     clock: Clock
     metrics: Callable[[], bytes]
     authentication: Authentication
-    admit: Callable[[Call], None] | None = None
     unfit: Callable[[], str] = lambda: ""
     serves_api: bool = True
     waits_for: Callable[[Target, str], str | None] = lambda target, tenant_id: None
@@ -53,4 +53,6 @@ class Deps:
     api_keys: ApiKeys | None = None
     registry: Registry | None = None
     signing_secrets: SigningSecrets | None = None
+    tenants: Tenants | None = None
+    quotas: Quotas | None = None
     vault: Vault = NO_VAULT

@@ -1,16 +1,20 @@
 """From (method, path) -> handler to Starlette routes; each endpoint has a description, and the other way round."""
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import TypeAlias
+from collections.abc import Mapping, Sequence
+from typing import Final, TypeAlias
 
 from starlette.routing import Route
 
+from tickwheel.interfaces.http.admission import Admit
 from tickwheel.interfaces.http.operations import OPERATIONS, Operation
-from tickwheel.interfaces.http.resource import Call, Handler, Need, Resource
+from tickwheel.interfaces.http.operations.model import TENANT
+from tickwheel.interfaces.http.resource import Handler, Need, Resource
 from tickwheel.services.authentication import Authentication
 
 Key: TypeAlias = tuple[str, str]
 """(method, path with its variable parts in braces)"""
+JOB_BODIES: Final = ("JobRequest", "CompactRequest", "JobBatch")
+"""They say themselves whose jobs they are."""
 
 
 class UndocumentedEndpoint(Exception):
@@ -21,7 +25,7 @@ def build_routes(
     endpoints: Mapping[Key, Handler],
     authentication: Authentication,
     operations: Sequence[Operation] = OPERATIONS,
-    admit: Callable[[Call], None] | None = None,
+    admit: Admit | None = None,
 ) -> list[Route]:
     """One route per path; fixed paths come before variable ones. `operations` describe all of them."""
     described = {(operation.method, operation.path): operation for operation in operations}
@@ -37,10 +41,16 @@ def build_routes(
         resource = Resource(
             by_path[path],
             None if is_public else authentication,
-            needs={each.method: Need(each.scope, each.for_installation) for each in one},
+            needs={each.method: _need_of(each) for each in one},
             is_page=all(operation.for_browsers for operation in one),
             admit=None if is_public else admit,
         )
-        # A name may hold slashes, and they arrive decoded.
-        routes.append(Route(path.replace("{name}", "{name:path}"), resource))
+        # Names may hold slashes, and they arrive decoded.
+        free = path.replace("{name}", "{name:path}").replace("{tenant_id}", "{tenant_id:path}")
+        routes.append(Route(free, resource))
     return routes
+
+
+def _need_of(operation: Operation) -> Need:
+    makes_jobs = operation.body is not None and operation.body.schema in JOB_BODIES
+    return Need(operation.scope, operation.for_installation, TENANT in operation.params and not makes_jobs)

@@ -71,7 +71,8 @@ class JobBody(msgspec.Struct):
             " reason. `failing`: its host answers nothing and is asked now and then only. `retry_after`: the host"
             " wants to be left alone. `slowed`: the host pushes back and gets less. `full`: all its places are in"
             " use, or all slots of the workers that do it. `rate`: its rate, or its handler's, is used up."
-            " `worker`: no worker that lives does it. Shown for single jobs, not in lists."
+            " `worker`: no worker that lives does it. `disabled`: its tenant is. `due_per_second`,"
+            " `concurrency`: that limit of its tenant is used up. Shown for single jobs, not in lists."
         ),
     ]
     last_run: RunBrief | None

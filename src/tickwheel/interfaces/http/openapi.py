@@ -5,6 +5,7 @@ from typing import Any, Final
 
 import msgspec
 
+from tickwheel.domain.access import Scope
 from tickwheel.interfaces.http.operations import OPERATIONS, Body, Operation, Param, Reply
 from tickwheel.interfaces.http.operations.model import HEADERS
 from tickwheel.interfaces.http.schemas import components
@@ -16,6 +17,7 @@ Json = dict[str, Any]
 _EVERYWHERE: Final = ("malformed_request", "request_timeout", "headers_too_large", "host_not_allowed", "internal")
 _NEEDS_TOKEN: Final = ("unauthorized",)
 _NEEDS_SCOPE: Final = ("forbidden",)
+_OF_TENANTS: Final = ("tenant_disabled", "quota_exceeded")
 
 INTRODUCTION: Final = """\
 Tickwheel calls a webhook or a Python handler at an instant, on a cron schedule, or at once, and never loses a job:
@@ -41,6 +43,7 @@ TAGS: Final = {
     "Workers": "The pull protocol: runs for workers in any language, over HTTP; and how many are needed.",
     "Access": "Tokens, and the log of who changed what.",
     "Secrets": "Keys that webhooks are signed with, by tenant and name.",
+    "Tenants": "Limits, shares and egress policies of tenants, and what they use.",
     "Server": "Health, metrics, this document.",
 }
 
@@ -151,7 +154,7 @@ def problem_codes(operation: Operation) -> dict[int, list[str]]:
     """Status -> the codes that this operation may answer with, in rising order of statuses."""
     codes = [*operation.problems, *_EVERYWHERE, *(() if operation.public else _NEEDS_TOKEN)]
     if operation.scope is not None:
-        codes += _NEEDS_SCOPE
+        codes += _NEEDS_SCOPE if operation.scope is Scope.WORK else (*_NEEDS_SCOPE, *_OF_TENANTS)
     by_status: dict[int, list[str]] = {}
     for code in sorted(dict.fromkeys(codes), key=lambda code: ERRORS[code].status):
         by_status.setdefault(ERRORS[code].status, []).append(code)

@@ -65,6 +65,10 @@ class Query:
             return None
         return value
 
+    def given(self, name: str) -> str:
+        """The value as it came, unchecked and unclaimed: for whoever looks before the endpoint does."""
+        return self._values.get(name, "")
+
     def integer(self, name: str, default: int, low: int, high: int) -> int:
         """A whole number within [low, high]."""
         value = self.text(name)

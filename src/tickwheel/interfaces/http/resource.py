@@ -97,10 +97,14 @@ Handler = Callable[[Call], Awaitable[Answer]]
 
 
 class Need(NamedTuple):
-    """What a method asks of the principal; `for_installation`: it has to be one for all tenants."""
+    """What a method asks of the principal; `for_installation`: it has to be one for all tenants.
+
+    `names_tenant`: the query says whose things it is about.
+    """
 
     scope: Scope | None = None
     for_installation: bool = False
+    names_tenant: bool = False
 
 
 _NOTHING: Final = Need()
@@ -121,7 +125,7 @@ class Resource:
         *,
         needs: Mapping[str, Need] | None = None,
         is_page: bool = False,
-        admit: Callable[[Call], None] | None = None,
+        admit: Callable[[Call, Need], None] | None = None,
     ) -> None:
         self._handlers = dict(handlers)
         self._authentication = authentication
@@ -150,7 +154,7 @@ class Resource:
             need = self._needs.get("GET" if method == "HEAD" else method, _NOTHING)
             require(call.principal, need.scope, for_installation=need.for_installation)
             if self._admit is not None:
-                self._admit(call)
+                self._admit(call, need)
             return await handler(call)
         except (TickwheelError, Refusal) as error:
             return refused(error)

@@ -12,6 +12,7 @@ from tickwheel.interfaces.http.answers import ANSWER_TYPES, REF
 from tickwheel.interfaces.http.live_bodies import LIVE_TYPES
 from tickwheel.interfaces.http.secret_bodies import SECRET_TYPES
 from tickwheel.interfaces.http.slo_bodies import SLO_TYPES
+from tickwheel.interfaces.http.tenant_bodies import TENANT_TYPES
 from tickwheel.interfaces.http.wire import Problem
 from tickwheel.interfaces.http.worker_bodies import WORKER_TYPES
 
@@ -35,7 +36,16 @@ _COMPACT_REQUIRED: Final = ("target_endpoint", "trigger_type")
 def components() -> Json:
     """Name -> JSON schema."""
     _, found = msgspec.json.schema_components(
-        (*ANSWER_TYPES, *WORKER_TYPES, *ACCESS_TYPES, *SECRET_TYPES, *LIVE_TYPES, *SLO_TYPES, Problem),
+        (
+            *ANSWER_TYPES,
+            *WORKER_TYPES,
+            *ACCESS_TYPES,
+            *SECRET_TYPES,
+            *TENANT_TYPES,
+            *LIVE_TYPES,
+            *SLO_TYPES,
+            Problem,
+        ),
         ref_template=REF + "{name}",
     )
     return {

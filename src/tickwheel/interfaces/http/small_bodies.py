@@ -28,6 +28,16 @@ def decode(decoder: "msgspec.json.Decoder[T]", body: bytes) -> T:
         raise Refusal("malformed_json", f"The body is not JSON: {error}") from error
 
 
+def decode_tree(body: bytes) -> dict[str, Any]:
+    """The members of an object whose fields somebody else reads. Raises as `decode` does."""
+    _refuse_odd_text(body)
+    try:
+        tree: dict[str, Any] = msgspec.json.decode(body)
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
+        raise Refusal("malformed_json", f"The body is not JSON: {error}") from error
+    return tree
+
+
 def _refuse_odd_text(body: bytes) -> None:
     """Refuse what is no JSON object, and repeated keys: the decoder would keep the last one without a word."""
     try:

@@ -15,6 +15,7 @@ from tickwheel.interfaces.http.operations.secrets import SECRET_OPERATIONS
 from tickwheel.interfaces.http.operations.server import SERVER_OPERATIONS
 from tickwheel.interfaces.http.operations.slo import SLO_OPERATIONS
 from tickwheel.interfaces.http.operations.steering import STEERING_OPERATIONS
+from tickwheel.interfaces.http.operations.tenants import TENANT_OPERATIONS
 from tickwheel.interfaces.http.operations.workers import WORKER_OPERATIONS
 
 OPERATIONS: Final = (
@@ -25,6 +26,7 @@ OPERATIONS: Final = (
     *WORKER_OPERATIONS,
     *ACCESS_OPERATIONS,
     *SECRET_OPERATIONS,
+    *TENANT_OPERATIONS,
     *LIVE_OPERATIONS,
     *SLO_OPERATIONS,
     *SERVER_OPERATIONS,

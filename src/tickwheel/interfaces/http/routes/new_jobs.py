@@ -11,6 +11,7 @@ from tickwheel.domain.requests.job_request import JobRequest
 from tickwheel.domain.requests.request import parse_job_request, split_batch
 from tickwheel.domain.requests.tenancy import own
 from tickwheel.domain.requests.text_rules import text_fault
+from tickwheel.interfaces.http.admission import admit_for
 from tickwheel.interfaces.http.answers import CompactBody
 from tickwheel.interfaces.http.created_views import batch_body, created_body, location
 from tickwheel.interfaces.http.deps import Deps
@@ -32,7 +33,7 @@ class NewJobRoutes:
     """What ends in a new job."""
 
     def __init__(self, deps: Deps) -> None:
-        self._jobs, self._clock = deps.jobs, deps.clock
+        self._jobs, self._clock, self._quotas = deps.jobs, deps.clock, deps.quotas
 
     def endpoints(self) -> Mapping[Key, Handler]:
         """(method, path) -> handler."""
@@ -48,6 +49,7 @@ class NewJobRoutes:
         self._jobs.check_room()
         call.query.done()
         request = own(parse_job_request(await call.json_body(BODY_BYTES), _tenant(call)), call.principal.tenant_id)
+        admit_for(call, self._quotas, request.tenant_id)
         created = await self._jobs.create(request, header_key(call), act=call.act("job.create"))
         body = created_body(created)
         return ok(body, status=201, headers=created_headers(created, body.job_id))
@@ -69,6 +71,7 @@ class NewJobRoutes:
         request = own(
             parse_compact_request(await call.json_body(BODY_BYTES), _tenant(call)), call.principal.tenant_id
         )
+        admit_for(call, self._quotas, request.tenant_id)
         created = await self._jobs.create(request, header_key(call), act=call.act("job.create"))
         body = CompactBody(job_id_text(created.job_id), "SCHEDULED")
         return ok(body, status=201, headers=created_headers(created, body.job_id))
@@ -81,6 +84,7 @@ class NewJobRoutes:
         refuse_precondition(call)
         name = _name(call)
         request = await self._named_request(call, tenant_id)
+        admit_for(call, self._quotas, request.tenant_id)
         put = await self._jobs.put_named(name, request, act=call.act("job.put"))
         headers: tuple[Header, ...] = ((b"etag", etag(put.view.job)),)
         body = job_body(put.view, self._clock.now_ms())
