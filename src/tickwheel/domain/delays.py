@@ -18,7 +18,8 @@ ALL_SHARDS: Final = ""
 class DelayKind(StrEnum):
     """What held runs back; stored."""
 
-    START = "start"  # nobody fired these shards: no server ran, or they had no owner
+    ALIVE = "alive"  # no delay: the node was there. What lies between two of these is a START.
+    START = "start"  # no server ran
     TAKEOVER = "takeover"  # their owner had died; `subject` is its incarnation
     STORE = "store"  # the node could not reach the store; `subject` is the loop that said so
     TARGET = "target"  # places or the rate of a target were used up, or it is in trouble; `subject` is its host

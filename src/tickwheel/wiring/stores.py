@@ -8,7 +8,7 @@ from tickwheel.domain.errors import ConfigError, FieldProblem
 from tickwheel.domain.redaction import redacted
 from tickwheel.ports.audit import Audited
 from tickwheel.ports.clock import Clock
-from tickwheel.ports.delays import DelayStore
+from tickwheel.ports.explaining import ExplainingStore
 from tickwheel.ports.keys import KeyedStore
 from tickwheel.ports.registry import Registry
 from tickwheel.ports.specs import SpecStore
@@ -17,7 +17,7 @@ from tickwheel.wiring.schema import pending_steps, sqlite_path
 from tickwheel.wiring.shared_store import is_shared, open_shared_store
 
 
-class AuditedStore(Store, Audited, Registry, SpecStore, KeyedStore, DelayStore, Protocol):
+class AuditedStore(Store, Audited, Registry, SpecStore, KeyedStore, ExplainingStore, Protocol):
     """What every store here is."""
 
 

@@ -5,9 +5,11 @@ from typing import cast
 from msgspec.structs import replace
 
 from tickwheel.domain.delays import Delay, DelayKind, shards_text
-from tickwheel.ports.delays import DELAYS_FOUND, DelayStore
+from tickwheel.ports.explaining import DELAYS_FOUND, ExplainingStore
+from tickwheel.ports.store import FirstTimer
 
 from .arena import Arena
+from .owner import Owner
 
 HELD = Delay(DelayKind.TARGET, "a.example", "node-1", 1_000, 2_000, "failing")
 TAKEN = Delay(DelayKind.TAKEOVER, "node-2", "node-1", 5_000, 7_000, "proved", shards_text(range(3)))
@@ -15,8 +17,8 @@ LIMITED = Delay(DelayKind.LIMIT, "key\ndefault\nä'\u2028", "node-1", 1_500, 9_0
 ANY = (DelayKind.TAKEOVER, None)
 
 
-def store_of(arena: Arena) -> DelayStore:
-    return cast(DelayStore, arena.store)
+def store_of(arena: Arena) -> ExplainingStore:
+    return cast(ExplainingStore, arena.store)
 
 
 async def test_delay_is_found_by_kind_and_subject(arena: Arena) -> None:
@@ -54,6 +56,24 @@ async def test_latest_delays_are_found_oldest_first(arena: Arena) -> None:
     many = [replace(HELD, from_ms=n, until_ms=n + 1) for n in range(DELAYS_FOUND + 20)]
     await store.note_delays(many)
     assert list(await store.find_delays([(DelayKind.TARGET, "a.example")], 0, 10_000)) == many[20:]
+
+
+async def test_runs_before_a_run_are_found(arena: Arena, owner: Owner) -> None:
+    new = arena.recurring()
+    await arena.insert(new)
+    assert new.timer is not None
+    first_ms = new.timer.scheduled_ms
+    second_ms = first_ms + 1_000
+    await owner.win(new, next_ms=second_ms)
+    arena.clock.step_ms(2_000)
+    await owner.win(new, FirstTimer(second_ms, second_ms, 1))
+    job_id, tenant_id, find = new.job.job_id, new.job.tenant_id, store_of(arena).runs_before
+    latest_first = [run.scheduled_ms for run in await find(tenant_id, job_id, second_ms + 1, 5)]
+    assert latest_first == [second_ms, first_ms]
+    assert [run.scheduled_ms for run in await find(tenant_id, job_id, second_ms + 1, 1)] == [second_ms]
+    assert [run.scheduled_ms for run in await find(tenant_id, job_id, second_ms, 5)] == [first_ms]
+    assert list(await find(tenant_id, job_id, first_ms, 5)) == []
+    assert list(await find("other", job_id, second_ms, 5)) == []
 
 
 async def test_old_delays_are_trimmed(arena: Arena) -> None:

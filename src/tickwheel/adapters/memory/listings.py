@@ -17,6 +17,7 @@ from tickwheel.ports.store import (
     JobPage,
     JobQuery,
     JobView,
+    Run,
     RunPage,
 )
 
@@ -49,6 +50,13 @@ def list_runs(tables: Tables, tenant_id: str, job_id: bytes, limit: int, after: 
     runs = [row.run for row in rows if row.run.tenant_id == tenant_id]
     kind = bound_kind(_RUNS, tenant_id, job_id)
     return RunPage(*_page(runs, lambda run: (-run.scheduled_ms,), kind, limit, after))
+
+
+def runs_before(tables: Tables, tenant_id: str, job_id: bytes, instant_ms: int) -> list[Run]:
+    """See `ExplainingStore.runs_before`."""
+    runs = [row.run for row in tables.runs_of.get(job_id, {}).values() if row.run.scheduled_ms < instant_ms]
+    mine = [run for run in runs if run.tenant_id == tenant_id]
+    return sorted(mine, key=lambda run: -run.scheduled_ms)
 
 
 def list_dead(tables: Tables, tenant_id: str, limit: int, after: str | None) -> DeadLetterPage:

@@ -52,21 +52,26 @@ def list_runs(session: Session, tenant_id: str, job_id: bytes, limit: int, after
     """The ledger rows of a job, latest instant first."""
     kind = bound_kind("runs", tenant_id, job_id)
     before_ms = read_cursor(kind, after, (int,))[0] if after is not None else _END_OF_TIME_MS
+    runs = runs_before(session, tenant_id, job_id, before_ms, limit + 1)
+    page = tuple(runs[:limit])
+    return RunPage(page, write_cursor(kind, page[-1].scheduled_ms) if len(runs) > limit else None)
+
+
+def runs_before(session: Session, tenant_id: str, job_id: bytes, instant_ms: int, limit: int) -> list[Run]:
+    """See `ExplainingStore.runs_before`."""
     with snapshot(session):
         rows = session.rows(SQL["jobs"], job_keys([job_id]))
         if not rows:
-            return RunPage((), None)
+            return []
         job, first = read_job(rows[0])
         if job.tenant_id != tenant_id:
-            return RunPage((), None)
-        bindings = {"job_id": uuid_of(job_id), "before_ms": before_ms, "count": limit + 1}
+            return []
+        bindings = {"job_id": uuid_of(job_id), "before_ms": instant_ms, "count": limit}
         instants = {instant for (instant,) in session.rows(SQL["runs_of_job"], bindings)}
-        if first.instant_ms is not None and first.instant_ms < before_ms:
+        if first.instant_ms is not None and first.instant_ms < instant_ms:
             instants.add(first.instant_ms)
         found = views.find_runs(session, [(job_id, instant) for instant in instants], {job_id: tenant_id})
-    runs = sorted(found.values(), key=lambda run: -run.scheduled_ms)
-    page = tuple(runs[:limit])
-    return RunPage(page, write_cursor(kind, page[-1].scheduled_ms) if len(runs) > limit else None)
+    return sorted(found.values(), key=lambda run: -run.scheduled_ms)[:limit]
 
 
 def broken_chains(session: Session, after: bytes, limit: int) -> ChainPage:

@@ -39,8 +39,8 @@ from tickwheel.adapters.postgresql import (
     views,
 )
 from tickwheel.adapters.postgresql.audit import PostgresqlAudit
-from tickwheel.adapters.postgresql.delays import PostgresqlDelays
 from tickwheel.adapters.postgresql.errors import translate
+from tickwheel.adapters.postgresql.explaining import PostgresqlExplaining
 from tickwheel.adapters.postgresql.history import History, open_history
 from tickwheel.adapters.postgresql.ledger_retention import Straggler
 from tickwheel.adapters.postgresql.lines import Lines
@@ -131,7 +131,7 @@ async def open_postgresql_store(
     return PostgresqlStore(url, clock, reader_url=reader_url, pinned_clock=pinned_clock, history=written)
 
 
-class PostgresqlStore(PostgresqlAudit, PostgresqlRegistry, PostgresqlSpecs, PostgresqlDelays):
+class PostgresqlStore(PostgresqlAudit, PostgresqlRegistry, PostgresqlSpecs, PostgresqlExplaining):
     """Implements `ports.store.Store` and `ports.shards.ShardStore`; made by `open_postgresql_store`."""
 
     def __init__(

@@ -53,12 +53,17 @@ def list_runs(session: Session, tenant_id: str, job_id: bytes, limit: int, after
     """The ledger rows of a job, latest instant first."""
     kind = bound_kind("runs", tenant_id, job_id)
     before_ms = read_cursor(kind, after, (int,))[0] if after is not None else _END_OF_TIME_MS
-    bindings: dict[str, Any] = {"tenant_id": tenant_id, "job_id": job_id, "before_ms": before_ms}
-    rows = session.table(SQL["runs_of_job"], {**bindings, "limit": limit + 1})
-    rows += session.table(SQL["run_of_one_off"], bindings)
-    runs = sorted(map(read_run, rows), key=lambda run: -run.scheduled_ms)
+    runs = runs_before(session, tenant_id, job_id, before_ms, limit + 1)
     page = tuple(runs[:limit])
     return RunPage(page, write_cursor(kind, page[-1].scheduled_ms) if len(runs) > limit else None)
+
+
+def runs_before(session: Session, tenant_id: str, job_id: bytes, instant_ms: int, limit: int) -> list[Run]:
+    """See `ExplainingStore.runs_before`."""
+    bindings: dict[str, Any] = {"tenant_id": tenant_id, "job_id": job_id, "before_ms": instant_ms}
+    rows = session.table(SQL["runs_of_job"], {**bindings, "limit": limit})
+    rows += session.table(SQL["run_of_one_off"], bindings)
+    return sorted(map(read_run, rows), key=lambda run: -run.scheduled_ms)[:limit]
 
 
 _END_OF_TIME_MS: Final = (1 << 63) - 1

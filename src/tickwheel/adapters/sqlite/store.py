@@ -29,8 +29,8 @@ from tickwheel.adapters.sqlite import (
 )
 from tickwheel.adapters.sqlite.change_count import ChangeCount
 from tickwheel.adapters.sqlite.connection import DATABASE_NAME, Session, open_writer
-from tickwheel.adapters.sqlite.delays import SqliteDelays
 from tickwheel.adapters.sqlite.errors import translate
+from tickwheel.adapters.sqlite.explaining import SqliteExplaining
 from tickwheel.adapters.sqlite.lock import FolderLock
 from tickwheel.adapters.sqlite.migrate import migrate
 from tickwheel.adapters.sqlite.ownership import Ownership
@@ -94,7 +94,7 @@ def _open(folder: Path, clock: Clock) -> "SqliteStore":
         raise
 
 
-class SqliteStore(SqliteRegistry, SqliteSpecs, SqliteDelays):
+class SqliteStore(SqliteRegistry, SqliteSpecs, SqliteExplaining):
     """Implements `ports.store.Store` and `Registry`; made by `open_sqlite_store`."""
 
     def __init__(self, folder: Path, connection: apsw.Connection, lock: FolderLock, clock: Clock) -> None:

@@ -101,18 +101,16 @@ def _by_delays(wait: Wait, known: Circumstances) -> Iterable[Cause]:
     for delay in known.delays:
         if delay.is_about(known.shard) and delay.from_ms < wait.until_ms and delay.until_ms > wait.from_ms:
             code, words = _told(delay, known)
-            # Who was down is not known to have been up before: what was due first is the earliest trace.
-            from_ms = wait.from_ms if delay.kind is DelayKind.START else delay.from_ms
-            yield Cause(code, sentence(words), from_ms, delay.until_ms)
+            # A handler is looked for now and then only: what was met last does not say when it was there.
+            until_ms = wait.until_ms if delay.kind is DelayKind.WORKER else delay.until_ms
+            yield Cause(code, sentence(words), delay.from_ms, until_ms)
 
 
 def _told(delay: Delay, known: Circumstances) -> tuple[Code, str]:
     took = length(max(0, delay.until_ms - delay.from_ms))
     match delay.kind:
-        case DelayKind.START:
-            how = f"{delay.node} took its shard" if delay.detail else "one was started"
-            missing = "its shard had no owner" if delay.detail else "no server was running"
-            return Code.NOT_RUNNING, f"{missing} when it came due; {how} at {at(delay.until_ms)}"
+        case DelayKind.START | DelayKind.ALIVE:
+            return Code.NOT_RUNNING, f"no server was running from {at(delay.from_ms)} to {at(delay.until_ms)}"
         case DelayKind.TAKEOVER:
             who = f"the node that owned its shard, {delay.subject},"
             how = "died" if delay.detail == "proved" else "fell silent"
@@ -126,7 +124,8 @@ def _told(delay: Delay, known: Circumstances) -> tuple[Code, str]:
             return _told_limit(delay.subject, known)
         case DelayKind.SLOTS:
             kind, _, lane = delay.subject.partition("/")
-            return Code.SLOTS_TAKEN, f"all slots for {kind}s of the lane {lane} were taken on {delay.node}"
+            whose = "of the workers elsewhere" if kind == "worker" else f"for {kind}s on {delay.node}"
+            return Code.SLOTS_TAKEN, f"all slots {whose} were taken that the lane {lane} may use"
         case DelayKind.WORKER:
             what = f"the handler {delay.subject!r}" if known.job.spec.target.type is TargetType.HANDLER else "it"
             return Code.WORKER_ABSENT, f"no worker that lived did {what}"

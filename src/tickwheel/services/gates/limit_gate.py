@@ -122,6 +122,14 @@ class LimitGate:
         """Whether runs wait here because their whole tenant is at its limit, in one word."""
         return "concurrency" if whole_tenant(tenant_id) in self._of else None
 
+    def held(self, most: int) -> list[tuple[str, int]]:
+        """What is counted by limits that something waits for, and since when; of so many crowds at most."""
+        since: dict[str, int] = {}
+        for crowd in islice(self._crowds.values(), most):
+            for limit in crowd.limits:
+                since[limit.name] = min(crowd.head_due_ms, since.get(limit.name, crowd.head_due_ms))
+        return list(since.items())
+
     async def admit(
         self,
         timers: Rows,

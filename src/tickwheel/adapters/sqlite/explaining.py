@@ -1,21 +1,23 @@
-"""Delays in their table; see `ports.delays`."""
+"""Delays in their table, and the runs before a run; see `ports.explaining`."""
 
 from collections.abc import Sequence
 from typing import Final
 
+from tickwheel.adapters.sqlite import runs
 from tickwheel.adapters.sqlite.codec import pack_rows
 from tickwheel.adapters.sqlite.connection import Session
 from tickwheel.adapters.sqlite.readers import Reader
 from tickwheel.adapters.sqlite.statements import load_statements
 from tickwheel.adapters.sqlite.writer import Writer
 from tickwheel.domain.delays import Delay, DelayKind
-from tickwheel.ports.delays import DELAYS_FOUND, Wanted
+from tickwheel.ports.explaining import DELAYS_FOUND, Wanted
+from tickwheel.ports.store import Run
 
 SQL: Final = load_statements("delays")
 
 
-class SqliteDelays:
-    """Implements `ports.delays.DelayStore`; a part of `SqliteStore`."""
+class SqliteExplaining:
+    """Implements `ports.explaining.ExplainingStore`; a part of `SqliteStore`."""
 
     _reader: Reader
     _writer: Writer
@@ -33,6 +35,11 @@ class SqliteDelays:
 
     async def trim_delays(self, before_ms: int, limit: int) -> int:
         return await self._writer.submit(lambda session: session.run(SQL["trim"], (before_ms, limit)), limit)
+
+    async def runs_before(self, tenant_id: str, job_id: bytes, instant_ms: int, limit: int) -> Sequence[Run]:
+        return await self._reader.read(
+            lambda session: runs.runs_before(session, tenant_id, job_id, instant_ms, limit)
+        )
 
 
 def _find(session: Session, bindings: dict[str, object]) -> list[Delay]:

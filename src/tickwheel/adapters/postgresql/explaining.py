@@ -1,21 +1,23 @@
-"""Delays in their table; see `ports.delays`."""
+"""Delays in their table, and the runs before a run; see `ports.explaining`."""
 
 from collections.abc import Sequence
 from typing import Any, Final
 
+from tickwheel.adapters.postgresql import runs
 from tickwheel.adapters.postgresql.arrays import int2s, int8s, texts
 from tickwheel.adapters.postgresql.batches import storable
 from tickwheel.adapters.postgresql.lines import Lines
 from tickwheel.adapters.postgresql.session import Session
 from tickwheel.adapters.postgresql.statements import load_statements
 from tickwheel.domain.delays import Delay, DelayKind
-from tickwheel.ports.delays import DELAYS_FOUND, Wanted
+from tickwheel.ports.explaining import DELAYS_FOUND, Wanted
+from tickwheel.ports.store import Run
 
 SQL: Final = load_statements("delays")
 
 
-class PostgresqlDelays:
-    """Implements `ports.delays.DelayStore`; a part of `PostgresqlStore`."""
+class PostgresqlExplaining:
+    """Implements `ports.explaining.ExplainingStore`; a part of `PostgresqlStore`."""
 
     _readers: Lines
     _writers: Lines
@@ -43,6 +45,11 @@ class PostgresqlDelays:
     async def trim_delays(self, before_ms: int, limit: int) -> int:
         bindings = {"before_ms": before_ms, "limit": limit}
         return await self._writers.submit(lambda session: session.write_count(SQL["trim"], bindings), writes=True)
+
+    async def runs_before(self, tenant_id: str, job_id: bytes, instant_ms: int, limit: int) -> Sequence[Run]:
+        return await self._readers.submit(
+            lambda session: runs.runs_before(session, tenant_id, job_id, instant_ms, limit)
+        )
 
 
 def _columns(delays: Sequence[Delay]) -> dict[str, Any]:

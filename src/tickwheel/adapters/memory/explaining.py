@@ -1,14 +1,16 @@
-"""Delays in a dictionary; see `ports.delays`."""
+"""Delays in a dictionary, and the runs before a run; see `ports.explaining`."""
 
 from collections.abc import Sequence
 
+from tickwheel.adapters.memory import listings
 from tickwheel.adapters.memory.tables import Tables
 from tickwheel.domain.delays import Delay
-from tickwheel.ports.delays import DELAYS_FOUND, Wanted
+from tickwheel.ports.explaining import DELAYS_FOUND, Wanted
+from tickwheel.ports.store import Run
 
 
-class MemoryDelays:
-    """Implements `ports.delays.DelayStore`; a part of `MemoryStore`."""
+class MemoryExplaining:
+    """Implements `ports.explaining.ExplainingStore`; a part of `MemoryStore`."""
 
     _tables: Tables
 
@@ -31,6 +33,9 @@ class MemoryDelays:
         for key in over:
             del self._tables.delays[key]
         return len(over)
+
+    async def runs_before(self, tenant_id: str, job_id: bytes, instant_ms: int, limit: int) -> Sequence[Run]:
+        return listings.runs_before(self._tables, tenant_id, job_id, instant_ms)[:limit]
 
 
 def _from(delay: Delay) -> tuple[int, str, str]:
