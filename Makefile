@@ -88,6 +88,8 @@ docs: $(DEV_STAMP) ## check links, commands and generated parts of the docs
 	@$(BIN)/python tools/cli_reference.py --check
 	@$(BIN)/python tools/settings_reference.py --check
 	@$(BIN)/python tools/fault_table.py --check
+	@$(BIN)/python tools/metrics_reference.py --check
+	@$(BIN)/python tools/grafana_dashboard.py --check
 
 .PHONY: bench-smoke
 bench-smoke: $(DEV_STAMP) ## run each benchmark once, tiny, so that none rots
@@ -151,6 +153,8 @@ fmt: $(DEV_STAMP) ## format the code and mend what lint can mend
 	@$(BIN)/python tools/cli_reference.py
 	@$(BIN)/python tools/settings_reference.py
 	@$(BIN)/python tools/fault_table.py
+	@$(BIN)/python tools/metrics_reference.py
+	@$(BIN)/python tools/grafana_dashboard.py
 
 .PHONY: lock
 lock: $(DEV_STAMP) ## resolve the dependencies anew into the three lock files

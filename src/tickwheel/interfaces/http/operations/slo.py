@@ -18,7 +18,7 @@ SLO_OPERATIONS: Final = (
         "fast it burns; for the objectives that the settings name, by lane and by tenant. Counted is what this "
         "node has started since `counted_since`, in memory: of a cluster, ask each node, or Prometheus, which "
         "adds up and remembers. `alert` is `fast` (14.4 in an hour and in 5 minutes), `medium` (6 in 6 hours and "
-        "in 30 minutes) or `slow` (1 in 3 days and in 6 hours). A token of one tenant sees that tenant's objectives.",
+        "in 30 minutes) or `slow` (1 in 3 days and in 6 hours). A token of one tenant sees that tenant's own.",
         params=(
             Param(
                 "tenant_id",
