@@ -39,7 +39,11 @@ _NEVER_SENT: Final = frozenset(
     }
 )
 _NOT_TRUSTED: Final = "name the authority that signed its certificate (ca_file, --ca-file, TICKWHEEL_CA_FILE)"
-_NOT_KNOWN: Final = "the server asks for a certificate (client_cert, --client-cert, TICKWHEEL_CLIENT_CERT)"
+_NOT_KNOWN: Final = (
+    "does the server speak TLS? If it asks for a certificate, name one (client_cert, --client-cert, "
+    "TICKWHEEL_CLIENT_CERT)"
+)
+_BROKEN_OFF: Final = frozenset({pycurl.E_SSL_CONNECT_ERROR, pycurl.E_RECV_ERROR, pycurl.E_GOT_NOTHING})
 _HINTS: Final = {
     pycurl.E_PEER_FAILED_VERIFICATION: _NOT_TRUSTED,
     pycurl.E_SSL_CACERT_BADFILE: "the file with authorities (ca_file) must hold certificates in PEM",
@@ -157,7 +161,7 @@ class Transport:
             message = f"{self.base_url} did not answer within {self._timeout_ms / 1000:g} s"
             return NoReply(RequestTimedOut(message), True, _took_ms(handle))
         hint = _HINTS.get(code, "is the server running, and is the address right?")
-        if "certificate required" in text:
+        if code in _BROKEN_OFF and self.base_url.startswith("https:") and not self._trust.client_cert:
             hint = _NOT_KNOWN
         message = f"no answer from {self.base_url}: {text}; {hint}"
         return NoReply(ServerUnreachable(message), not never_sent, _took_ms(handle))
