@@ -11,7 +11,7 @@ from tickwheel.interfaces.http.endpoints import Key
 from tickwheel.interfaces.http.preconditions import expected_version
 from tickwheel.interfaces.http.resource import Call, Handler
 from tickwheel.interfaces.http.small_bodies import decode_tree
-from tickwheel.interfaces.http.tenant_bodies import TenantList
+from tickwheel.interfaces.http.tenant_bodies import TenantBody, TenantList
 from tickwheel.interfaces.http.tenant_views import defaults_body, tenant_body, usage_body
 from tickwheel.interfaces.http.wire import Answer, Header, Refusal, ok
 from tickwheel.services.quotas import Quotas
@@ -107,7 +107,7 @@ class TenantRoutes:
     async def _views(self) -> dict[str, TenantView]:
         return {view.tenant_id: view for view in await self._tenants.list()}
 
-    def _body(self, tenant_id: str, view: TenantView | None) -> object:
+    def _body(self, tenant_id: str, view: TenantView | None) -> TenantBody:
         return tenant_body(tenant_id, view, self._tenants.of(tenant_id))
 
 
