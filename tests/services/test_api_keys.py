@@ -151,6 +151,26 @@ async def test_when_a_key_was_used_last_is_written_once_in_a_while() -> None:
     assert await nodes.store.records_version() == version
 
 
+async def test_the_first_key_closes_an_open_server_for_good() -> None:
+    """Whoever makes a key means it; nobody would think of a restart."""
+    nodes = Nodes()
+    opened, never = (Authentication(nodes.clock, keys=nodes.keys) for _ in range(2))
+    opened.ask(when_set_up=True)
+    never.ask(when_set_up=False)
+    assert not opened.required
+    assert await opened.find(b"anything") == ANONYMOUS
+    key_id, text = await nodes.make()
+    assert opened.required
+    assert not never.required
+    with pytest.raises(TokenRefused):
+        await opened.find(b"anything")
+    assert (await opened.find(text.encode())).tenant_id == "acme"
+    await nodes.keys.revoke("acme", key_id, ACT)
+    assert opened.required
+    with pytest.raises(TokenRefused):
+        await opened.find(text.encode())
+
+
 async def test_a_static_token_is_everybody_and_an_open_server_lets_strangers_in() -> None:
     nodes = Nodes()
     assert await nodes.authentication.find(b"static-token-0123456") == STATIC_TOKEN

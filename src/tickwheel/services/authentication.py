@@ -45,7 +45,8 @@ class Authentication:
         self._clock, self._keys, self._verifier = clock, keys, verifier
         self._tokens = tuple(token.encode() for token in tokens)
         self._remembered: dict[bytes, _Remembered] = {}
-        self.required = (bool(tokens) or verifier is not None) if required is None else required
+        self._required = (bool(tokens) or verifier is not None) if required is None else required
+        self._ask_when_set_up = False
         self.refused: Counter[str] = Counter()
 
     @property
@@ -53,6 +54,17 @@ class Authentication:
         """Whether there is any token that it would know."""
         has_keys = self._keys is not None and self._keys.exist
         return bool(self._tokens) or self._verifier is not None or has_keys
+
+    @property
+    def required(self) -> bool:
+        """Whether a request needs a token that is known. Once it does, it stays so, though the last key may go."""
+        if self._ask_when_set_up and not self._required:
+            self._required = self.is_set_up
+        return self._required
+
+    def ask(self, *, when_set_up: bool) -> None:
+        """From now on ask for a token as soon as there is one that would be known; or else never."""
+        self._ask_when_set_up, self._required = when_set_up, False
 
     def recall(self, token: bytes) -> Principal | None:
         """The principal of a token that was found not long ago."""

@@ -44,9 +44,9 @@ class Access:
         self._loops: list[asyncio.Task[None]] = []
 
     async def open(self, *, ask_for_tokens: bool) -> None:
-        """Read the keys. From now on a token is asked for if any is set up, unless `ask_for_tokens` is false."""
+        """Read the keys. A token is asked for as soon as any is set up, unless `ask_for_tokens` is false."""
         await self.api_keys.refresh()
-        self.authentication.required = ask_for_tokens and self.authentication.is_set_up
+        self.authentication.ask(when_set_up=ask_for_tokens)
 
     def start(self) -> None:
         """Begin, on the running event loop."""

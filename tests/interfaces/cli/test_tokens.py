@@ -42,6 +42,15 @@ def test_the_first_key_locks_the_server_and_opens_it(call: Call, admin: str, loc
     assert admin not in "".join(locked.lines)
 
 
+def test_the_first_key_made_on_an_open_server_closes_it_at_once(call: Call, data: Path, tmp_path: Path) -> None:
+    with ServerProcess("--data", str(data), folder=tmp_path, command="serve") as running:
+        where = {"TICKWHEEL_URL": running.url}
+        assert call("jobs", "list", **where).exit_code == 0
+        made = call("tokens", "create", "--role", "admin", "--all-tenants", **where)
+        assert call("jobs", "list", **where).exit_code == ExitCode.UNAUTHORIZED
+        assert call("jobs", "list", **where, TICKWHEEL_TOKEN=made.stdout.splitlines()[0]).exit_code == 0
+
+
 def test_the_life_of_a_key_on_a_server(call: Call, admin: str, locked: ServerProcess) -> None:
     where = {"TICKWHEEL_URL": locked.url, "TICKWHEEL_TOKEN": admin}
     wanted = ("--role", "scheduler", "--tenant", "shop", "--expires-in", "90d")
