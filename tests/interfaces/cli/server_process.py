@@ -20,7 +20,7 @@ PATIENCE_S = 45
 """How long a busy machine may take for what is a moment on a quiet one; less than the 60 s of a test."""
 
 TICKWHEEL = (sys.executable, "-m", "tickwheel")
-ADDRESS = re.compile(r"running at (http://127\.0\.0\.1:\d+)")
+ADDRESS = re.compile(r"running at (https?://127\.0\.0\.1:\d+)")
 
 
 def clean_environment() -> dict[str, str]:

@@ -44,7 +44,8 @@ def _end_of(leaf: x509.Certificate, file: str) -> Finding:
         return Finding("tls", Level.FAIL, f"the certificate in {file} expired on {ends:%Y-%m-%d}", remedy)
     text = f"the certificate in {file} is valid until {ends:%Y-%m-%d}"
     if left_ms < SOON_MS:
-        return Finding("tls", Level.WARN, f"{text}, {left_ms // _DAY_MS} days from now", remedy)
+        days = left_ms // _DAY_MS
+        return Finding("tls", Level.WARN, f"{text}, {days} day{'s' * (days != 1)} from now", remedy)
     return Finding("tls", Level.OK, text)
 
 
