@@ -1,6 +1,6 @@
 """For each alert: series that must raise it, and calmer ones that must not.
 
-Values are in the notation of promtool, one a minute: `0+5x60` rises by 5 from 0, sixty times.
+Values are in the notation of promtool, one per step: `0+5x60` rises by 5 from 0, sixty times.
 """
 
 from collections.abc import Mapping
@@ -8,24 +8,25 @@ from typing import NamedTuple
 
 
 class Case(NamedTuple):
-    """`bad` raises the alert within `minutes`; `calm`, with the same series, does not."""
+    """`bad` raises the alert within so many steps; `calm`, with the same series, does not."""
 
     bad: Mapping[str, str]
     calm: Mapping[str, str]
-    minutes: int = 20
+    steps: int = 20
+    step_minutes: int = 1
 
 
-def _one(series: str, bad: str, calm: str, minutes: int = 20) -> Case:
-    return Case({series: bad}, {series: calm}, minutes)
+def _one(series: str, bad: str, calm: str, steps: int = 20) -> Case:
+    return Case({series: bad}, {series: calm}, steps)
 
 
-def _burning(late: str, calm: str, minutes: int) -> Case:
+def _burning(late: str, calm: str, steps: int, step_minutes: int) -> Case:
     fixed = {
-        'tickwheel_slo_target_ratio{objective="HIGH",instance="a"}': f"0.999x{minutes}",
-        'tickwheel_slo_starts_total{objective="HIGH",instance="a"}': f"0+1000x{minutes}",
+        'tickwheel_slo_target_ratio{objective="HIGH",instance="a"}': f"0.999x{steps}",
+        'tickwheel_slo_starts_total{objective="HIGH",instance="a"}': f"0+1000x{steps}",
     }
     series = 'tickwheel_slo_late_total{objective="HIGH",instance="a"}'
-    return Case({**fixed, series: late}, {**fixed, series: calm}, minutes)
+    return Case({**fixed, series: late}, {**fixed, series: calm}, steps, step_minutes)
 
 
 _CLAIMS = 'tickwheel_store_seconds_bucket{verb="claim",le="%s"}'
@@ -34,10 +35,10 @@ CASES: Mapping[str, Case] = {
     "TickwheelLostEvents": _one("tickwheel_lost_events_total", "0x5 1x20", "0x25"),
     "TickwheelChainsMended": _one("tickwheel_chains_mended_total", "0x5 1x20", "3x25"),
     "TickwheelStraySlots": _one("tickwheel_stray_slots", "2x25", "2x5 0x20"),
-    # One in a thousand may be late, of 1,000 starts a minute: one a minute burns at rate 1.
-    "TickwheelBudgetBurnsFast": _burning("0+15x70", "0+14x70", 70),
-    "TickwheelBudgetBurnsSteadily": _burning("0+7x400", "0+5x400", 400),
-    "TickwheelBudgetBurnsSlowly": _burning("0+1.1x800", "0+0.9x800", 800),
+    # One in a thousand may be late, of 1,000 starts per step: one per step burns at rate 1.
+    "TickwheelBudgetBurnsFast": _burning("0+15x70", "0+14x70", 70, 1),
+    "TickwheelBudgetBurnsSteadily": _burning("0+7x80", "0+5x80", 80, 5),
+    "TickwheelBudgetBurnsSlowly": _burning("0+1.1x160", "0+0.9x160", 160, 5),
     "TickwheelWaitsForSlots": _one("tickwheel_oldest_due_seconds", "90x20", "50x20"),
     "TickwheelWaitsForWorkers": _one('tickwheel_worker_oldest_due_seconds{lane="HIGH"}', "150x20", "110x20"),
     "TickwheelOverdue": _one("tickwheel_overdue", "3x20", "0x20"),

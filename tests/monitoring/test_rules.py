@@ -28,13 +28,14 @@ def promtool(*arguments: str) -> str:
     return done.stdout
 
 
-def case_of(series: Mapping[str, str], alert: str, minutes: int, *, fires: bool) -> dict[str, Any]:
+def case_of(series: Mapping[str, str], alert: str, case: Case, *, fires: bool) -> dict[str, Any]:
     expected = [{"labels": "{}", "value": 1}] if fires else []
+    end = case.steps * case.step_minutes
     query = f'max(ALERTS{{alertname="{alert}",alertstate="firing"}})'
     return {
-        "interval": "1m",
+        "interval": f"{case.step_minutes}m",
         "input_series": [{"series": in_job(name), "values": values} for name, values in series.items()],
-        "promql_expr_test": [{"expr": query, "eval_time": f"{minutes}m", "exp_samples": expected}],
+        "promql_expr_test": [{"expr": query, "eval_time": f"{end}m", "exp_samples": expected}],
     }
 
 
@@ -57,10 +58,10 @@ def test_alert_fires_when_it_should_and_not_before(alert: str, tmp_path: Path) -
     case: Case = CASES[alert]
     document = {
         "rule_files": [str(RULES / "recording.yml"), str(RULES / "alerts.yml")],
-        "evaluation_interval": "1m",
+        "evaluation_interval": f"{case.step_minutes}m",
         "tests": [
-            case_of(case.bad, alert, case.minutes, fires=True),
-            case_of(case.calm, alert, case.minutes, fires=False),
+            case_of(case.bad, alert, case, fires=True),
+            case_of(case.calm, alert, case, fires=False),
         ],
     }
     (tmp_path / "cases.yml").write_text(yaml.safe_dump(document))

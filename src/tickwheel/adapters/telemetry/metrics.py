@@ -53,7 +53,7 @@ _KNOWN: Final[Mapping[str, Sequence[str]]] = {
     "claims": [verdict.name.lower() for verdict in ClaimVerdict],
     "triggers": [lane.name for lane in Lane],
     "leases_lost": ["expired", "proved_dead"],
-    "loop_failures": [],  # by the names of loops as they fail
+    "loop_failures": ["slices", "feed", "ticker", "claims", "completion", "heartbeats", "reaper"],  # and others
     "buffer_failures": ["add", "read", "drop", "lost"],
     "hosts_opened": ["failing", "retry_after"],
     "workers_lost": ["proved_dead", "silent"],
