@@ -32,7 +32,7 @@ class Authority:
         self._folder, self._name = folder, _name(name)
         self._key = ec.generate_private_key(ec.SECP256R1())
         constraints = x509.BasicConstraints(ca=True, path_length=None)
-        builder = self._builder(self._name, self._key, 10).add_extension(constraints, critical=True)
+        builder = self._builder(self._name, self._key, 99).add_extension(constraints, critical=True)
         self.file = folder / f"{name}.pem"
         self.file.write_bytes(builder.sign(self._key, hashes.SHA256()).public_bytes(Encoding.PEM))
 

@@ -65,7 +65,7 @@ class Room:
     """The connections of one server. All instants are the event loop's."""
 
     def __init__(self, limits: RoomLimits) -> None:
-        self._limits = limits
+        self.limits = limits
         self._guests: dict[Guest, str] = {}
         self._spare: dict[Guest, None] = {}
         self._of_address: dict[str, int] = {}
@@ -84,11 +84,11 @@ class Room:
 
     def admit(self, guest: Guest, address: str, now_s: float) -> bool:
         """Whether it has a place of its own; otherwise it has a spare one."""
-        if len(self._guests) >= self._limits.total_count:
+        if len(self._guests) >= self.limits.total_count:
             self._make_room(now_s)
         key = _site(address)
         count = self._of_address.get(key, 0)
-        if len(self._guests) < self._limits.total_count and count < self._limits.address_count:
+        if len(self._guests) < self.limits.total_count and count < self.limits.address_count:
             self._guests[guest] = key
             self._of_address[key] = count + 1
             return True
@@ -111,14 +111,14 @@ class Room:
 
     def tidy(self, now_s: float) -> None:
         """Call it each second: closes the idlest when it is nearly full."""
-        if len(self._guests) > self._limits.total_count * NEARLY_FULL:
+        if len(self._guests) > self.limits.total_count * NEARLY_FULL:
             self._make_room(now_s)
 
     def _make_room(self, now_s: float) -> None:
         if now_s - self._looked_s < LOOK_S:
             return
         self._looked_s = now_s
-        surplus = len(self._guests) - int(self._limits.total_count * NEARLY_FULL)
+        surplus = len(self._guests) - int(self.limits.total_count * NEARLY_FULL)
         idle = [
             (since_s, number, guest)
             for number, guest in enumerate(self._guests)
@@ -136,8 +136,8 @@ class Room:
         _log.warning(
             "http.no_room",
             connection_count=len(self._guests),
-            limit_count=self._limits.total_count,
-            limit_of_address_count=self._limits.address_count,
+            limit_count=self.limits.total_count,
+            limit_of_address_count=self.limits.address_count,
             turned_away_count=self._turned_away_count,
             address=address,
         )
