@@ -74,7 +74,16 @@ def target_guard(settings: Settings, policy_of: PolicyOf = no_policy) -> Callabl
 
     A node that runs no webhooks leaves what its settings would refuse to those that do: theirs may be others.
     """
-    gates = Gates(_webhook_settings(settings if settings.has(Role.WORKER) else _loosest(settings), policy_of))
+    return _guard(settings if settings.has(Role.WORKER) else _loosest(settings), policy_of)
+
+
+def policy_guard(settings: Settings, policy_of: PolicyOf) -> Callable[[str, Target], None]:
+    """The same for webhooks that leave from elsewhere: by the tenant's policy, and what nobody may call at all."""
+    return _guard(_loosest(settings), policy_of)
+
+
+def _guard(settings: Settings, policy_of: PolicyOf) -> Callable[[str, Target], None]:
+    gates = Gates(_webhook_settings(settings, policy_of))
 
     def refuse_target(tenant_id: str, target: Target) -> None:
         if target.type is TargetType.HTTP_WEBHOOK:

@@ -49,7 +49,7 @@ from tickwheel.services.tenants import Tenants
 from tickwheel.wiring.accelerators import open_known_keys, with_brief_leases
 from tickwheel.wiring.access import Access
 from tickwheel.wiring.cluster import Cluster
-from tickwheel.wiring.executors import target_guard
+from tickwheel.wiring.executors import policy_guard, target_guard
 from tickwheel.wiring.firing import build_scheduler
 from tickwheel.wiring.measured_store import measured
 from tickwheel.wiring.monitoring import Monitoring
@@ -148,6 +148,7 @@ class Node:
             on_dead=_nothing if scheduler is None else scheduler.elsewhere.on_dead,
             on_committed=_ignore if scheduler is None else scheduler.limits.committed,
         )
+        self.workers.refuse_by(policy_guard(settings, tenants.egress_of))
 
     def _ownership(self) -> Ownership | None:
         return None if self.cluster is None else self.cluster.ownership

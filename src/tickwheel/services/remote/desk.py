@@ -15,7 +15,11 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Final
 
+import msgspec
+
 from tickwheel.domain.columns import Rows
+from tickwheel.domain.errors import EgressRefused
+from tickwheel.domain.job import Target
 from tickwheel.ports.clock import Clock, Randomness
 from tickwheel.ports.events import EventSink
 from tickwheel.ports.queue import Queue
@@ -76,7 +80,12 @@ class WorkerDesk:
             reports=self._reports,
             clock=clock,
         )
+        self._refuse_target: Callable[[str, Target], None] = lambda tenant_id, target: None
         self._loops: list[asyncio.Task[None]] = []
+
+    def refuse_by(self, refuse_target: Callable[[str, Target], None]) -> None:
+        """Give no run to a worker whose target this refuses (tenant, target); it raises `EgressRefused`."""
+        self._refuse_target = refuse_target
 
     def start(self) -> None:
         """Begin to commit ends."""
@@ -101,7 +110,18 @@ class WorkerDesk:
 
     async def poll(self, ask: Poll, gone: asyncio.Event) -> Polled:
         """See `Polling.poll`. The note says which tenant the caller is bound to."""
-        return await self._polling.poll(ask, gone)
+        polled = await self._polling.poll(ask, gone)
+        refused: dict[int, str] = {}
+        for position, run in enumerate(polled.runs):
+            try:
+                self._refuse_target(run.definition.tenant_id, run.spec.target)
+            except EgressRefused as refusal:
+                refused[position] = str(refusal)
+        if not refused:
+            return polled
+        self._reports.fail_refused(polled.worker, [(polled.runs[at], why) for at, why in refused.items()])
+        fit = [run for position, run in enumerate(polled.runs) if position not in refused]
+        return msgspec.structs.replace(polled, runs=fit)
 
     async def beat(
         self, worker: str, beats: Sequence[RunBeat], tenant_id: str | None = None

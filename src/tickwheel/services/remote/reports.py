@@ -186,13 +186,20 @@ class Reports:
 
     def fail_unsent(self, worker: str, failed: Sequence[tuple[Begun, str]]) -> None:
         """These began, and what is needed to execute them is missing here: an attempt each, to be tried again."""
+        self._fail_here(worker, failed, OutcomeClass.RETRYABLE)
+
+    def fail_refused(self, worker: str, failed: Sequence[tuple[Begun, str]]) -> None:
+        """These began, and their targets may not be called: trying again can't help."""
+        self._fail_here(worker, failed, OutcomeClass.PERMANENT)
+
+    def _fail_here(self, worker: str, failed: Sequence[tuple[Begun, str]], outcome_class: OutcomeClass) -> None:
         now_ms = self._clock.now_ms()
         ends = [
             (
                 RunEnd(
                     (run.job_id, run.scheduled_ms),
                     run.fence,
-                    Outcome(outcome_class=OutcomeClass.RETRYABLE, error=why, unsent=True),
+                    Outcome(outcome_class=outcome_class, error=why, unsent=True),
                 ),
                 HeldRun.of_begun(run, now_ms),
             )
