@@ -117,6 +117,11 @@ simulate: $(DEV_STAMP) ## tell many random stories on virtual time, of clusters 
 	@SIMULATION_SEEDS=$(SEEDS) $(BIN)/python -m pytest -n $(WORKERS) tests/simulation/test_simulation.py \
 	  tests/services/test_random_histories.py $(ARGS)
 
+.PHONY: fuzz
+INPUTS ?= 200000
+fuzz: $(DEV_STAMP) ## feed odd input to every parser, and to the server through its OpenAPI document (INPUTS=200000)
+	@$(BIN)/python -m tests.fuzz --inputs $(INPUTS) --workers $(WORKERS) $(ARGS)
+
 .PHONY: chaos
 chaos: chaos-sqlite chaos-cluster chaos-workers ## run the crash tests in their long form: real processes, kills, stops, partitions
 

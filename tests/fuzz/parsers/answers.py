@@ -32,7 +32,7 @@ from .addresses import SECRET, bare, is_hidden, secretive
 from .http_requests import at_once
 from .request_bodies import ANYTHING, WORDS, written
 
-_CALLS = (
+_CALLS: tuple[calls.Call[Any], ...] = (
     *(
         calls.create_from_json(b"{}"),
         calls.create_jobs(b"[]"),

@@ -4,6 +4,7 @@ import io
 import json
 import os
 import tempfile
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -63,12 +64,13 @@ def check_job_file(data: bytes) -> bool:
     """A file with one job; the same as the payload of a job that flags describe, and as these flags' text."""
     _FILE.write_bytes(data)
     text, taken = to_text(data), False
-    for read in (
-        lambda: read_object(_FILE),
-        lambda: read_flags(_NO_FLAGS | {"payload": f"@{_FILE}"}),
-        lambda: read_flags(_NO_FLAGS | {"payload": text.removeprefix("@"), "tags": (text,)}),
-        lambda: read_flags(_NO_FLAGS | {"concurrency": (text,), "headers": (text,)}),
-    ):
+    given: tuple[dict[str, Any], ...] = (
+        {"payload": f"@{_FILE}"},
+        {"payload": text.removeprefix("@"), "tags": (text,)},
+        {"concurrency": (text,), "headers": (text,)},
+    )
+    reading = (partial(read_object, _FILE), *(partial(read_flags, _NO_FLAGS | flags) for flags in given))
+    for read in reading:
         try:
             assert isinstance(read(), dict)
         except InvalidRequest as error:

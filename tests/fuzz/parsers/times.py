@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from tickwheel.config.rates import handler_rates, host_rates
 from tickwheel.domain.cron import CronError, parse_cron, preview
+from tickwheel.domain.explanation.wall import is_wall, read_wall
 from tickwheel.domain.outcome import RETRY_AFTER_CAP_MS, parse_retry_after
 from tickwheel.domain.rate import parse_rate
 from tickwheel.domain.requests.instants import InstantError, format_instant, parse_instant
@@ -87,6 +88,40 @@ def check_instant(data: bytes) -> bool:
     return True
 
 
+_DAY_MS = 86_400_000
+
+
+def check_wall(data: bytes) -> bool:
+    """`<date and time without an offset>`, a line break, and a zone."""
+    text, _, zone = to_text(data).partition("\n")
+    if not is_wall(text) or zone not in zone_names():
+        return False
+    try:
+        wall = read_wall(text, zone)
+        utc = read_wall(text, "UTC")
+    except InstantError:
+        return False
+    assert wall.instants_ms == tuple(sorted(set(wall.instants_ms)))
+    assert len(wall.instants_ms) <= 3
+    assert wall.instants_ms or wall.gap is not None or not utc.instants_ms or not _is_inside(utc.instants_ms[0])
+    assert all(abs(at_ms - utc.instants_ms[0]) <= 2 * _DAY_MS for at_ms in wall.instants_ms)
+    return True
+
+
+def _is_inside(at_ms: int) -> bool:
+    return 2 * _DAY_MS < at_ms < _YEAR_9999_MS - 2 * _DAY_MS
+
+
+_WALLS = joined(
+    st.one_of(pick("2026", "1970", "9999", "0001", "0000"), st.integers(1900, 2100).map(str)),
+    *("-", st.integers(0, 13).map("{:02}".format), "-", st.integers(0, 32).map("{:02}".format), pick("T", " ")),
+    *(
+        st.integers(0, 24).map("{:02}".format),
+        ":",
+        st.integers(0, 60).map("{:02}".format),
+        maybe(pick(":00", ":60")),
+    ),
+)
 _TWO = st.integers(0, 99).map("{:02}".format)
 _INSTANTS = joined(
     st.one_of(pick("2026", "1970", "1969", "9999", "0000", "2100"), st.integers(0, 9999).map("{:04}".format)),
@@ -202,6 +237,20 @@ PARSERS = (
             ["2026-10-22T14:30:00Z", "2026-10-22t14:30:00.123456789+02:00", "9999-12-31T23:59:59.999Z"]
         ),
         words=(b"T", b"Z", b"+14:00", b"-12:00", b".999999999", b":60", b"9999-12-31"),
+    ),
+    Parser(
+        name="wall_time",
+        check=check_wall,
+        grammar=lambda: near(joined(_WALLS, "\n", st.one_of(_ZONES, st.sampled_from(sorted(zone_names()))))),
+        examples=encoded(
+            [
+                "2026-03-29T02:30\nEurope/Berlin",
+                "2026-10-25 02:30:00\nEurope/Berlin",
+                "2011-12-30T12:00\nPacific/Apia",
+            ]
+        ),
+        words=(b"T", b":", b"-", b"9999", b"0001", b"\n", b"UTC"),
+        share=0.5,
     ),
     Parser(
         name="zone",

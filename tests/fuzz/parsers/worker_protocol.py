@@ -12,6 +12,7 @@ from tickwheel.domain.ids import run_id_text
 from tickwheel.domain.outcome import Outcome, OutcomeClass, ProgressNote
 from tickwheel.interfaces.http.access_bodies import RotateRequest, TokenRequest
 from tickwheel.interfaces.http.answers import PreviewRequest, RedriveRequest
+from tickwheel.interfaces.http.secret_bodies import RotateSecretRequest, SecretRequest
 from tickwheel.interfaces.http.small_bodies import decode
 from tickwheel.interfaces.http.wire import Refusal, problem
 from tickwheel.interfaces.http.worker_bodies import (
@@ -63,6 +64,8 @@ _BODIES: dict[str, tuple[Any, dict[str, Any]]] = {
     "preview": (PreviewRequest, {"cron_expression": "0 2 * * *", "timezone": "UTC", "count": 3}),
     "token": (TokenRequest, {"role": "operator", "label": "l", "tenant_id": "t", "expires_in_seconds": 3_600}),
     "rotate": (RotateRequest, {"grace_seconds": 60}),
+    "secret": (SecretRequest, {"name": "s", "value": "whsec_" + "QUFB" * 10}),
+    "rotate_secret": (RotateSecretRequest, {"overlap_seconds": 60, "value": None}),
 }
 _DECODERS = {name: msgspec.json.Decoder(kind) for name, (kind, _) in _BODIES.items()}
 
