@@ -17,7 +17,7 @@ from tickwheel.domain.lanes import LANE_COUNT
 MINUTE_MS: Final = 60_000
 OCCURRENCES_MAX: Final = 200_000
 """So many occurrences are worked out at most; what is left out makes the forecast partial."""
-PEAK_TIMES: Final = 4
+PEAK_TIMES: Final = 3
 PEAK_LEAST: Final = 20
 """A minute is a peak that has this many runs, and this many times as many as its neighbours."""
 PEAK_COUNT: Final = 8

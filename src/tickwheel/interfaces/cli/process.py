@@ -34,9 +34,9 @@ from tickwheel.interfaces.http.deps import Deps
 from tickwheel.interfaces.http.echo import Echo
 from tickwheel.interfaces.http.listening import bind
 from tickwheel.interfaces.http.server import HttpServer
+from tickwheel.services.live.forecasting import Forecasting
 from tickwheel.wiring import Node, open_node, shown_store
 
-HTTP_STOP_SECONDS: Final = 1
 GOODBYE_S: Final = 3
 """What a node of a cluster takes on top of the grace time at most, to tell the others that it leaves."""
 WriteLine = Callable[[str], None]
@@ -160,6 +160,9 @@ def _app(node: Node, mode: Mode) -> ASGIApp:
             workers=node.workers,
             demand=node.demand,
             punctuality=node.monitoring.punctuality if node.scheduler is not None else None,
+            lookout=node.lookout,
+            forecasting=Forecasting(node.store, node.clock),
+            shards=None if node.cluster is None else node.cluster.shards,
         )
     )
     return Echo(app) if mode.with_echo else app

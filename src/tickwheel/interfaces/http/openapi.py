@@ -41,6 +41,7 @@ TAGS: Final = {
     "Runs": "One occurrence of a job, with its attempts.",
     "Dead letters": "Runs that have no attempt left.",
     "Workers": "The pull protocol: runs for workers in any language, over HTTP; and how many are needed.",
+    "Watching": "Whether all is on time now, and how much will be due.",
     "Access": "Tokens, and the log of who changed what.",
     "Secrets": "Keys that webhooks are signed with, by tenant and name.",
     "Tenants": "Limits, shares and egress policies of tenants, and what they use.",

@@ -1,7 +1,9 @@
 """The frame of the HTML pages: header, security headers, assets of the package. No script, nothing from afar."""
 
+from hashlib import blake2b
 from html import escape
 from importlib.resources import files
+from pathlib import Path
 from typing import Final
 
 from tickwheel.interfaces.http.resource import Call, Handler
@@ -16,28 +18,36 @@ PAGE_HEADERS: Final[tuple[Header, ...]] = (
     ),
 )
 
-_ASSET_TYPES: Final = {"pages.css": b"text/css; charset=utf-8", "icon.svg": b"image/svg+xml"}
+_ASSET_TYPES: Final = {
+    ".css": b"text/css; charset=utf-8",
+    ".js": b"text/javascript; charset=utf-8",
+    ".svg": b"image/svg+xml",
+}
 
 
 def assets() -> Handler:
-    """The handler of the files in `assets/`."""
-    folder = files("tickwheel.interfaces.http").joinpath("assets")
+    """The handler of the files in `assets/`. Browsers ask each time whether their copy is still the one."""
     answers = {
-        name: Answer(
-            200,
-            folder.joinpath(name).read_bytes(),
-            ((b"content-type", media_type), (b"cache-control", b"private, max-age=300")),
-        )
-        for name, media_type in _ASSET_TYPES.items()
+        item.name: _asset(item.read_bytes(), _ASSET_TYPES[Path(item.name).suffix])
+        for item in files("tickwheel.interfaces.http").joinpath("assets").iterdir()
     }
 
     async def serve(call: Call) -> Answer:
         answer = answers.get(call.path("name"))
         if answer is None:
             raise Refusal("no_such_path", "There is no such file.")
+        if call.headers.get(b"if-none-match") == dict(answer.headers)[b"etag"]:
+            return Answer(304, headers=answer.headers[1:])
         return answer
 
     return serve
+
+
+def _asset(content: bytes, media_type: bytes) -> Answer:
+    tag = b'"%b"' % blake2b(content, digest_size=12).hexdigest().encode()
+    return Answer(
+        200, content, ((b"content-type", media_type), (b"cache-control", b"private, no-cache"), (b"etag", tag))
+    )
 
 
 def page(title: str, about: str, main: str, *, refresh_seconds: int | None = None) -> Answer:
@@ -50,16 +60,16 @@ def page(title: str, about: str, main: str, *, refresh_seconds: int | None = Non
 <meta name="viewport" content="width=device-width, initial-scale=1">
 {refresh}
 <title>{escape(title)}</title>
-<link rel="icon" href="/assets/icon.svg" type="image/svg+xml">
-<link rel="stylesheet" href="/assets/pages.css">
+<link rel="icon" href="assets/icon.svg" type="image/svg+xml">
+<link rel="stylesheet" href="assets/pages.css">
 </head>
 <body>
 <header class="top">
-<a class="brand" href="/"><img src="/assets/icon.svg" alt="">Tickwheel</a>
+<a class="brand" href="."><img src="assets/icon.svg" alt="">Tickwheel</a>
 <nav>
-<a href="/docs">API reference</a>
-<a href="/openapi.json">OpenAPI</a>
-<a href="/metrics">Metrics</a>
+<a href="docs">API reference</a>
+<a href="openapi.json">OpenAPI</a>
+<a href="metrics">Metrics</a>
 </nav>
 <span class="about">{escape(about)}</span>
 </header>

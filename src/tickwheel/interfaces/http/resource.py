@@ -187,7 +187,7 @@ async def send_answer(send: Send, answer: Answer, *, with_body: bool = True) -> 
     if answer.pieces is not None:
         await _send_pieces(send, answer.status, headers, answer.pieces, with_body=with_body)
         return
-    if answer.status != 204:
+    if answer.status not in (204, 304):
         headers.append((b"content-length", b"%d" % len(answer.body)))
     await send({"type": "http.response.start", "status": answer.status, "headers": headers})
     await send({"type": "http.response.body", "body": answer.body if with_body else b""})

@@ -54,13 +54,12 @@ SERVER_OPERATIONS: Final = (
     Operation(
         method="GET",
         path="/",
-        name="front_page",
-        scope=Scope.JOBS_READ,
+        name="dashboard",
         tag=_TAG,
-        summary="What runs here",
-        replies=(Reply(200, "A page.", media_type="text/html"),),
+        summary="The dashboard",
+        replies=(Reply(200, "A page without data: its scripts ask the API.", media_type="text/html"),),
         in_document=False,
-        for_browsers=True,
+        public=True,
     ),
     Operation(
         method="GET",
@@ -80,6 +79,6 @@ SERVER_OPERATIONS: Final = (
         summary="What the pages are drawn with",
         replies=(Reply(200, "A file.", media_type="text/css"),),
         in_document=False,
-        for_browsers=True,
+        public=True,
     ),
 )

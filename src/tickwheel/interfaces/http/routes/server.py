@@ -5,10 +5,10 @@ from collections.abc import Mapping
 from tickwheel.domain.errors import TickwheelError
 from tickwheel.domain.zones import tzdata_version
 from tickwheel.interfaces.http.answers import HealthBody, ReadyBody
+from tickwheel.interfaces.http.dashboard import dashboard
 from tickwheel.interfaces.http.deps import Deps
 from tickwheel.interfaces.http.docs_page import docs_page
 from tickwheel.interfaces.http.endpoints import Key
-from tickwheel.interfaces.http.front_page import FrontPage
 from tickwheel.interfaces.http.openapi import openapi_bytes
 from tickwheel.interfaces.http.pages import assets
 from tickwheel.interfaces.http.resource import Call, Handler
@@ -29,7 +29,7 @@ class ServerRoutes:
             ("GET", "/readyz"): self.ready,
             ("GET", "/metrics"): self.metrics,
             ("GET", "/openapi.json"): self.openapi,
-            ("GET", "/"): FrontPage(self._deps),
+            ("GET", "/"): dashboard,
             ("GET", "/docs"): docs_page,
             ("GET", "/assets/{name}"): assets(),
         }

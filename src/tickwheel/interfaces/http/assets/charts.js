@@ -1,0 +1,169 @@
+// Small pictures. Each says in words what it shows, for those who can't see it.
+
+import { h, s, spoken } from "./dom.js";
+import { clock, count, length } from "./format.js";
+
+const HEAT_LEVELS = 6;
+
+/** Bars of one minute, a second each; failures stand on top of starts. */
+export function seconds(starts, failures) {
+  const height = 48;
+  const most = Math.max(1, ...starts.map((value, place) => Math.max(value, failures[place])));
+  const bars = starts.flatMap((value, place) => {
+    const tall = (value / most) * height;
+    const bad = (failures[place] / most) * height;
+    const x = place * 5;
+    return [
+      value > 0 && s("rect", { class: "bar", x, y: height - Math.max(1, tall), width: 4, height: Math.max(1, tall) }),
+      failures[place] > 0 && s("rect", { class: "bar bad", x, y: height - Math.max(1, bad), width: 4, height: Math.max(1, bad) }),
+    ];
+  });
+  const total = starts.reduce((sum, value) => sum + value, 0);
+  const label = `Starts in each second of the last minute: ${count(total)} in all, at most ${count(Math.max(...starts))}`;
+  return s(
+    "svg",
+    { class: "seconds", viewBox: `0 0 ${starts.length * 5} ${height}`, preserveAspectRatio: "none", role: "img", "aria-label": label },
+    bars,
+  );
+}
+
+/** How full a minute is, from 0 to HEAT_LEVELS: by the root, so that a peak does not make the rest look empty. */
+export function heat(due, most) {
+  if (!due) return 0;
+  return Math.ceil(Math.sqrt(due / most) * HEAT_LEVELS);
+}
+
+/**
+ * Rows of hours, columns of minutes. `onChosen` gets the number of a minute. It is a table: a reader hears the
+ * hour, the minute and the count; arrow keys move between minutes.
+ */
+export function heatStrip(start, due, onChosen) {
+  const first = new Date(start);
+  const skipped = first.getMinutes();
+  const hours = Math.ceil((skipped + due.length) / 60);
+  const most = Math.max(1, ...due);
+  const cells = [];
+  const rows = [];
+  for (let hour = 0; hour < hours; hour++) {
+    const begins = new Date(first.getTime() + (hour * 60 - skipped) * 60_000).toISOString();
+    const row = h("tr", {}, h("th", { scope: "row" }, clock(begins, undefined, { seconds: false }).slice(11)));
+    for (let minute = 0; minute < 60; minute++) {
+      const place = hour * 60 + minute - skipped;
+      if (place < 0 || place >= due.length) {
+        row.append(h("td", { class: "none" }));
+        continue;
+      }
+      const at = new Date(first.getTime() + place * 60_000).toISOString();
+      const time = clock(at, undefined, { seconds: false }).slice(11);
+      const text = `${time}, ${count(due[place])} due`;
+      const cell = h(
+        "td",
+        { class: `heat heat-${heat(due[place], most)}`, title: text, tabindex: cells.length ? "-1" : "0", dataset: { place } },
+        spoken(text),
+      );
+      cells[place] = cell;
+      row.append(cell);
+    }
+    rows.push(row);
+  }
+  const grid = h(
+    "table",
+    { class: "heatstrip", "aria-label": "Runs due by minute" },
+    h("thead", {}, h("tr", {}, h("td", {}), [0, 15, 30, 45].map((minute) => h("th", { scope: "col", colspan: "15" }, `:${String(minute).padStart(2, "0")}`)))),
+    h("tbody", {}, rows),
+  );
+  const move = (place) => {
+    const target = cells[place];
+    if (!target) return;
+    grid.querySelector('[tabindex="0"]')?.setAttribute("tabindex", "-1");
+    target.setAttribute("tabindex", "0");
+    target.focus();
+  };
+  const steps = { ArrowLeft: -1, ArrowRight: 1, ArrowUp: -60, ArrowDown: 60 };
+  grid.addEventListener("keydown", (event) => {
+    const place = Number(event.target.dataset.place);
+    if (event.key in steps) {
+      event.preventDefault();
+      move(place + steps[event.key]);
+    } else if (event.key === "Enter" || event.key === " ") {
+      event.preventDefault();
+      onChosen(place);
+    }
+  });
+  grid.addEventListener("click", (event) => {
+    const cell = event.target.closest("[data-place]");
+    if (cell) onChosen(Number(cell.dataset.place));
+  });
+  return grid;
+}
+
+/** Past runs, the oldest first: colour and sign by state, height by how long they took. */
+export function historyStrip(runs, stateKind, runHref) {
+  const took = (run) => {
+    const { started, finished } = run.timeline;
+    return started && finished ? Date.parse(finished) - Date.parse(started) : 0;
+  };
+  const most = Math.max(1, ...runs.map(took));
+  const signs = { good: "", bad: "✗", off: "–", wait: "○", busy: "•" };
+  const bars = runs.map((run) => {
+    const kind = stateKind(run.status);
+    const share = Math.ceil((Math.log(took(run) + 1) / Math.log(most + 1)) * 10);
+    const text = `${clock(run.scheduled_at)}: ${run.status.toLowerCase()}${took(run) ? `, took ${length(took(run))}` : ""}`;
+    return h(
+      "li",
+      {},
+      h(
+        "a",
+        { href: runHref(run.run_id), class: `run ${kind} tall-${Math.max(3, share)}`, title: text },
+        h("span", { "aria-hidden": "true" }, signs[kind]),
+        spoken(text),
+      ),
+    );
+  });
+  return h("ol", { class: "history", "aria-label": "Past runs, the oldest first" }, bars);
+}
+
+/** Stations of a run on one line, with the time between them. */
+export function stations(steps) {
+  const known = steps.filter(([, at]) => at);
+  return h(
+    "ol",
+    { class: "stations" },
+    steps.map(([name, at]) => {
+      const place = known.findIndex(([one]) => one === name);
+      const before = place > 0 ? known[place - 1][1] : null;
+      return h(
+        "li",
+        { class: at ? "reached" : "missing" },
+        h("span", { class: "dot", "aria-hidden": "true" }),
+        h("b", {}, name),
+        at
+          ? h("span", { class: "soft" }, clock(at, undefined, { millis: true }).slice(11))
+          : h("span", { class: "soft" }, "not reached"),
+        before && h("span", { class: "gap" }, `+ ${length(Date.parse(at) - Date.parse(before))}`),
+      );
+    }),
+  );
+}
+
+/** Which node holds which shard: a square each. */
+export function shardMap(nodes, shardCount, freeShards) {
+  const owners = new Array(shardCount).fill(null);
+  nodes.forEach((node, place) => node.shards.forEach((shard) => (owners[shard] = place)));
+  const squares = owners.map((owner, shard) =>
+    h("li", { class: owner === null ? "shard free" : `shard owner-${owner % 8}`, title: `shard ${shard}: ${owner === null ? "nobody" : nodes[owner].name}` }),
+  );
+  const says = nodes.map((node) => `${node.name} holds ${node.shards.length}`).join(", ");
+  return h("ol", { class: "shards", role: "img", "aria-label": `${shardCount} shards: ${says}, ${freeShards.length} are free` }, squares);
+}
+
+/** A share of a limit, in words and as a bar. */
+export function meter(used, limit) {
+  if (!limit) return h("span", {}, `${count(used)} of any number`);
+  return h(
+    "span",
+    { class: "meter" },
+    `${count(used)} of ${count(limit)}`,
+    h("meter", { min: "0", max: String(limit), value: String(used), high: String(limit * 0.9), low: "0", optimum: "0", "aria-hidden": "true" }),
+  );
+}

@@ -1,0 +1,218 @@
+// One job: what it is, when it runs next, how its runs went, and what can be done with it.
+
+import { call, get, post } from "./api.js";
+import { historyStrip } from "./charts.js";
+import { attempt, confirmed, note } from "./dialogs.js";
+import { fill, h } from "./dom.js";
+import { clock, hereZone, knowsZone, length, offset, pretty, relative, words } from "./format.js";
+import { button, chip, facts, heading, live, moment, runHref, stateKind, table } from "./parts.js";
+import { go, href } from "./router.js";
+import { may, tenantQuery } from "./session.js";
+
+const SHOWN_RUNS = 50;
+const SHOWN_TIMES = 10;
+const EVERY_MS = 3000;
+const NO_RIGHT = "Your token may not change jobs.";
+const WAITS = {
+  failing: "its host answers nothing, and is asked now and then only",
+  retry_after: "its host asked to be left alone for a while",
+  slowed: "its host pushes back and gets less",
+  full: "all places of its host, or all slots of its workers, are in use",
+  rate: "its rate is used up",
+  worker: "no worker that lives does it",
+};
+
+export async function jobPage({ params, signal }) {
+  const path = `v1/jobs/${params.id}`;
+  const read = () => get(path, tenantQuery(), signal);
+  const top = h("div", {});
+  const waits = h("div", {});
+  let shown = "";
+  const show = (job) => {
+    fill(waits, late(job));
+    const { overdue_seconds: _, waits_for: __, ...rest } = job;
+    if (JSON.stringify(rest) === shown) return;
+    shown = JSON.stringify(rest);
+    fill(
+      top,
+      heading(job.job_name || job.job_id, h("span", {}, chip(job.status)), actions(job, again)),
+      h("div", { class: "pair" }, definition(job), times(job, signal)),
+    );
+  };
+  const again = async () => show(await read());
+  const job = await read();
+  show(job);
+  const runs = live(
+    async () => {
+      const [, { runs: latest }] = await Promise.all([
+        again(),
+        get(`${path}/runs`, { ...tenantQuery(), limit: SHOWN_RUNS }, signal),
+      ]);
+      return past(latest);
+    },
+    { everyMs: EVERY_MS, signal },
+  );
+  return h("div", {}, top, waits, h("h2", {}, "Past runs"), runs, payload(job));
+}
+
+function late(job) {
+  if (!job.overdue_seconds && !job.waits_for) return null;
+  const since = job.overdue_seconds ? `Its next run has been due for ${length(job.overdue_seconds * 1000)}` : "Its next run is due";
+  return h("div", { class: "banner", role: "status" }, job.waits_for ? `${since}: ${WAITS[job.waits_for] || words(job.waits_for)}.` : `${since}.`);
+}
+
+function definition(job) {
+  const target = job.target;
+  const what = target.type === "HANDLER" ? [`handler `, h("code", {}, target.name)] : [h("code", {}, target.method || "POST"), " ", h("code", {}, target.endpoint)];
+  const retry = job.retry_policy || {};
+  return h(
+    "section",
+    {},
+    h("h2", {}, "Definition"),
+    facts([
+      ["Calls", what],
+      ["Headers", Object.keys(target.headers || {}).length > 0 && Object.keys(target.headers).join(", ")],
+      ["Schedule", job.cron_expression ? [h("code", {}, job.cron_expression), ` in ${job.timezone}`] : words(job.schedule_type)],
+      ["Runs at", job.execute_at && moment(job.execute_at)],
+      ["Not before", job.start_at && moment(job.start_at)],
+      ["Not after", job.end_at && moment(job.end_at)],
+      ["Priority", words(job.priority)],
+      ["Retries", `${retry.max_retries} after a failure, the first in ${length(retry.initial_interval_sec * 1000)}`],
+      ["After downtime", job.catch_up && words(job.catch_up.policy)],
+      ["If one still runs", job.overlap && words(job.overlap)],
+      ["Limits", job.concurrency && job.concurrency.map((one) => `${one.key || one.scope || ""} ${one.limit}`).join(", ")],
+      ["Deadline", job.deadline_seconds && length(job.deadline_seconds * 1000)],
+      ["Tags", job.tags.length > 0 && job.tags.map((tag) => [h("a", { class: "tag", href: href("/jobs", { tag }) }, tag), " "])],
+      ["Idempotency key", job.idempotency_key && h("code", {}, job.idempotency_key)],
+      ["Id", h("code", {}, job.job_id)],
+      ["Made", [moment(job.created_at)]],
+      ["Version", String(job.version)],
+    ]),
+  );
+}
+
+function times(job, signal) {
+  const box = h("section", {}, h("h2", {}, "Next runs"));
+  if (job.status === "PAUSED") {
+    box.append(h("p", {}, "None while it is paused."));
+  } else if (!job.cron_expression) {
+    box.append(h("p", {}, job.next_run_time_iso ? moment(job.next_run_time_iso) : "None: it is over."));
+  } else if (!job.next_run_time_iso) {
+    box.append(h("p", {}, "None: its schedule has no time left."));
+  } else {
+    box.append(live(() => preview(job, signal), { signal }));
+  }
+  return box;
+}
+
+async function preview(job, signal) {
+  const zone = job.timezone;
+  const start = new Date(Date.parse(job.next_run_time_iso) - 1000).toISOString();
+  const body = { cron_expression: job.cron_expression, timezone: zone, start, count: SHOWN_TIMES };
+  const seen = await call("POST", "v1/schedules/preview", { body, signal });
+  const known = knowsZone(zone);
+  const rows = seen.next
+    .filter((at) => !job.end_at || Date.parse(at) < Date.parse(job.end_at))
+    .map((at, place) => [
+      { content: h("span", { dataset: { at } }, relative(at)), class: "when" },
+      { content: known ? `${clock(at, zone)} ${offset(at, zone)}` : seen.local[place], class: "when" },
+      { content: clock(at), class: "when" },
+    ]);
+  return [
+    table("Next runs", ["", zone, `here (${hereZone})`], rows, "None."),
+    seen.notes.length > 0 && h("ul", { class: "notes" }, seen.notes.map((one) => h("li", {}, one))),
+    seen.warnings.length > 0 && h("ul", { class: "notes" }, seen.warnings.map((one) => h("li", {}, one))),
+  ];
+}
+
+function past(runs) {
+  const rows = runs.slice(0, 20).map((run) => [
+    { content: h("a", { href: runHref(run.run_id) }, moment(run.scheduled_at)), class: "when" },
+    [chip(run.status), run.skip_reason && h("span", { class: "soft" }, words(run.skip_reason))],
+    run.timeline.lateness_ms === null ? "–" : length(run.timeline.lateness_ms),
+    took(run),
+    String(run.attempt),
+    { content: run.error || (run.http_status ? `HTTP ${run.http_status}` : "–"), class: "wide" },
+  ]);
+  return [
+    runs.length > 1 && historyStrip([...runs].reverse(), stateKind, runHref),
+    table("Past runs", ["Scheduled", "State", "Late by", "Took", "Attempts", "Answer"], rows, "It has not run yet."),
+  ];
+}
+
+function took({ timeline: { started, finished } }) {
+  return started && finished ? length(Date.parse(finished) - Date.parse(started)) : "–";
+}
+
+function payload(job) {
+  if (job.payload === null || job.payload === undefined) return null;
+  return h("details", {}, h("summary", {}, "Payload"), h("pre", { tabindex: "0" }, pretty(job.payload)));
+}
+
+function actions(job, again) {
+  const allowed = may("jobs:write");
+  const can = (isPossible) => ({ enabled: allowed && isPossible, why: allowed ? `Not while it is ${words(job.status)}.` : NO_RIGHT });
+  const isOver = ["CANCELLED", "COMPLETED", "SUCCEEDED", "FAILED", "SKIPPED"].includes(job.status);
+  const isPaused = job.status === "PAUSED";
+  return h(
+    "div",
+    { class: "buttons" },
+    button("Run now", () => trigger(job), can(job.status !== "CANCELLED")),
+    isPaused ? button("Resume", () => turn(job, "resume", again), can(true)) : button("Pause", () => turn(job, "pause", again), can(!isOver)),
+    button("Edit", () => go(`/jobs/${job.job_id}/edit`), can(!isOver)),
+    button("Cancel", () => cancel(job, again), can(!isOver)),
+    button("Delete", () => remove(job), { ...can(true), kind: "danger" }),
+  );
+}
+
+const nameOf = (job) => job.job_name || job.job_id;
+
+async function trigger(job) {
+  const yes = await confirmed({ title: `Run “${nameOf(job)}” now?`, text: "One more run begins at once. Its schedule stays as it is.", action: "Run now" });
+  if (!yes) return;
+  await attempt(async () => {
+    const headers = { "idempotency-key": crypto.randomUUID ? crypto.randomUUID() : String(Math.random()).slice(2) };
+    const made = await call("POST", `v1/jobs/${job.job_id}/trigger`, { query: tenantQuery(), headers });
+    note("It runs.");
+    go(`/runs/${made.run_id}`);
+  });
+}
+
+async function turn(job, verb, again) {
+  const texts = {
+    pause: ["Pause", "It does not run until it is resumed. What runs now goes on.", "It is paused."],
+    resume: ["Resume", "It runs again from its next time on.", "It is resumed."],
+  };
+  const [action, text, done] = texts[verb];
+  if (!(await confirmed({ title: `${action} “${nameOf(job)}”?`, text, action }))) return;
+  await attempt(async () => {
+    await post(`v1/jobs/${job.job_id}/${verb}`, undefined, tenantQuery());
+    await again();
+    const back = verb === "pause" ? "resume" : "pause";
+    const undo = async () => {
+      await post(`v1/jobs/${job.job_id}/${back}`, undefined, tenantQuery());
+      await again();
+    };
+    note(done, { undo });
+  });
+}
+
+async function cancel(job, again) {
+  const text = "It never runs again, and what runs now is told to stop. This can't be undone.";
+  if (!(await confirmed({ title: `Cancel “${nameOf(job)}”?`, text, action: "Cancel the job", dangerous: true }))) return;
+  await attempt(async () => {
+    await post(`v1/jobs/${job.job_id}/cancel`, undefined, tenantQuery());
+    await again();
+    note("It is cancelled.");
+  });
+}
+
+async function remove(job) {
+  const text = "The job is taken out of all lists, and its runs with it once they are old. This can't be undone.";
+  if (!(await confirmed({ title: `Delete “${nameOf(job)}”?`, text, action: "Delete the job", dangerous: true }))) return;
+  await attempt(async () => {
+    await call("DELETE", `v1/jobs/${job.job_id}`, { query: tenantQuery() });
+    note("It is deleted.");
+    go("/jobs");
+  });
+}
