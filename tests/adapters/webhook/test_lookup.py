@@ -195,6 +195,102 @@ def test_stuck_name_server_holds_up_nobody_else() -> None:
         release.set()
 
 
+def test_names_of_one_tenant_that_never_resolve_leave_threads_to_others() -> None:
+    """A zone with a name server that does not answer, and a new name below it for each run."""
+    release = threading.Event()
+    asked: list[str] = []
+
+    def resolve(host: str) -> Sequence[str]:
+        asked.append(host)
+        if host.startswith("stuck"):
+            release.wait(50)
+        return ["127.0.0.1"]
+
+    async def scenario() -> None:
+        async with running_sink() as sink, Bench(resolve=resolve) as bench:
+
+            def flood(first: int, tenant_id: str) -> None:
+                slots = range(first, first + 200)
+                bench.executor.start(
+                    [make_work(slot, f"http://stuck-{slot}.example/", tenant_id=tenant_id) for slot in slots]
+                )
+
+            flood(1_000, "hostile")
+            flood(2_000, "busy")
+            for slot in range(20):
+                work = make_work(slot, sink.url("/status/200", f"fine-{slot}.example"), tenant_id="innocent")
+                assert (await bench.run(work)).outcome_class is OutcomeClass.SUCCESS
+
+            def threads_of(first: int) -> int:
+                return sum(f"stuck-{first + number}.example" in asked for number in range(200))
+
+            await wait_until(lambda: threads_of(2_000) >= lookup.THREAD_COUNT // 4, "the second flood to be asked")
+            assert threads_of(1_000) == lookup.THREAD_COUNT // 2
+            assert threads_of(2_000) == lookup.THREAD_COUNT // 4
+            release.set()
+
+    try:
+        asyncio.run(scenario())
+    finally:
+        release.set()
+
+
+def test_name_that_was_given_up_is_not_asked_for_twice_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    release = threading.Event()
+    monkeypatch.setattr(lookup, "DEADLINE_MS", 50)
+    asked: list[str] = []
+
+    def resolve(host: str) -> Sequence[str]:
+        asked.append(host)
+        release.wait(50)
+        return ["127.0.0.1"]
+
+    async def scenario() -> None:
+        async with running_sink() as sink, Bench(loopback(dns_ttl_ms=0), resolve) as bench:
+            url = sink.url("/status/200", "slow.example")
+            for slot in range(5):
+                assert (await bench.run(make_work(slot, url))).outcome_class is OutcomeClass.RETRYABLE
+            assert asked == ["slow.example"]
+            monkeypatch.setattr(lookup, "DEADLINE_MS", 5_000)
+            bench.executor.start([make_work(9, url)])
+            release.set()
+            (answered,) = await bench.wait_for(9)
+            assert answered.outcome_class is OutcomeClass.SUCCESS
+            assert asked == ["slow.example"]
+
+    try:
+        asyncio.run(scenario())
+    finally:
+        release.set()
+
+
+def test_names_that_wait_for_a_thread_are_given_up_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    release = threading.Event()
+    monkeypatch.setattr(lookup, "DEADLINE_MS", 100)
+
+    def resolve(host: str) -> Sequence[str]:
+        release.wait(50)
+        return ["127.0.0.1"]
+
+    async def scenario() -> None:
+        async with Bench(resolve=resolve) as bench:
+            slots = range(2 * lookup.THREAD_COUNT)
+            bench.executor.start([make_work(slot, f"http://h{slot}.example/") for slot in slots])
+            outcomes = await bench.wait_for(*slots)
+            assert {outcome.error for outcome in outcomes} == {
+                f"the name h{slot}.example did not resolve within 100 ms" for slot in slots
+            }
+            lookups = bench.executor._lookups
+            assert len(lookups._at_work) == len(lookups._askers) == lookup.THREAD_COUNT // 2
+            assert not lookups._lines
+            release.set()
+
+    try:
+        asyncio.run(scenario())
+    finally:
+        release.set()
+
+
 def test_name_that_never_resolves_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     release = threading.Event()
     monkeypatch.setattr(lookup, "DEADLINE_MS", 100)

@@ -181,7 +181,7 @@ class WebhookExecutor:
         if found is not None:
             self._resolved(attempt, attempt.gate.answer(endpoint, found))
             return
-        self._lookups.ask(endpoint.host, lambda found: self._on_found(attempt, found))
+        self._lookups.ask(endpoint.host, lambda found: self._on_found(attempt, found), attempt.work.tenant_id)
         timeout_ms = attempt.work.target.timeout_ms
         if timeout_ms < DEADLINE_MS:
             self._loop.call_later(timeout_ms / 1000, self._on_lookup_overdue, attempt)

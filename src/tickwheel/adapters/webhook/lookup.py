@@ -2,7 +2,11 @@
 
 `getaddrinfo` blocks for as long as a name server likes and cannot be cancelled, so it runs in a few daemon
 threads (a stuck one must not hold up the end of the process), and whoever waits stops waiting after a
-deadline. Answers live for some seconds: a receiver that is called a thousand times a second is looked up once,
+deadline. Names of a zone that never answers would soon have all threads: so whoever asks may have as many as are
+still free, and no more. The first one that floods gets half of them, the next one a quarter, and a thread is left
+for whoever comes with one name (the dynamic thresholds of Choudhury and Hahne, 1998).
+
+Answers live for some seconds: a receiver that is called a thousand times a second is looked up once,
 and a request uses exactly the answer that was vetted (see `egress`). One bad address among several refuses the
 host: a resolver under somebody else's control would otherwise choose per connection.
 """
@@ -10,6 +14,7 @@ host: a resolver under somebody else's control would otherwise choose per connec
 import asyncio
 import socket
 import threading
+from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from ipaddress import ip_address
@@ -22,7 +27,7 @@ from tickwheel.ports.clock import Clock
 Resolve: TypeAlias = Callable[[str], Sequence[str]]
 """Blocking: host name -> address texts. Raises OSError when there are none."""
 
-THREAD_COUNT: Final = 8
+THREAD_COUNT: Final = 32
 CACHE_COUNT: Final = 1024
 DEADLINE_MS: Final = 5_000
 
@@ -79,9 +84,12 @@ class Lookups:
         self._answers: dict[str, Found] = {}
         self._waiting: dict[str, list[OnFound]] = {}
         self._deadlines: dict[str, asyncio.TimerHandle] = {}
+        self._lines: dict[str, dict[str, None]] = {}  # asker -> its names that wait for a thread, in order
+        self._askers: dict[str, str] = {}  # of names that wait for a thread, or are at work in one
+        self._at_work: set[str] = set()
+        self._busy: Counter[str] = Counter()  # asker -> threads
         self._questions: SimpleQueue[str | None] = SimpleQueue()
         self._thread_count = 0
-        self._busy_count = 0
         self._closed = False
 
     def cached(self, host: str) -> Found | None:
@@ -89,7 +97,7 @@ class Lookups:
         answer = self._answers.get(host)
         return answer if answer is not None and answer.expires_ms > self._clock.monotonic_ms() else None
 
-    def ask(self, host: str, on_found: OnFound) -> None:
+    def ask(self, host: str, on_found: OnFound, asker: str = "") -> None:
         """Look `host` up; `on_found` is called on the loop's thread, later, within the deadline."""
         waiting = self._waiting.get(host)
         if waiting is not None:
@@ -97,11 +105,27 @@ class Lookups:
             return
         self._waiting[host] = [on_found]
         self._deadlines[host] = self._loop.call_later(DEADLINE_MS / 1000, self._give_up, host)
-        self._busy_count += 1
-        if self._busy_count > self._thread_count and self._thread_count < THREAD_COUNT:
-            self._thread_count += 1
-            threading.Thread(target=self._serve, name="webhook-lookup", daemon=True).start()
-        self._questions.put(host)
+        if host not in self._at_work:  # then somebody gave it up, and its late answer will do
+            self._askers[host] = asker
+            self._lines.setdefault(asker, {})[host] = None
+            self._hand_out()
+
+    def _hand_out(self) -> None:
+        for asker in list(self._lines):
+            line = self._lines[asker]
+            while line and self._busy[asker] < THREAD_COUNT - len(self._at_work):
+                host = next(iter(line))
+                del line[host]
+                self._at_work.add(host)
+                self._busy[asker] += 1
+                if len(self._at_work) > self._thread_count:
+                    self._thread_count += 1
+                    threading.Thread(target=self._serve, name="webhook-lookup", daemon=True).start()
+                self._questions.put(host)
+            if not line:
+                del self._lines[asker]
+            if len(self._at_work) == THREAD_COUNT:
+                return
 
     def close(self) -> None:
         """Answer nobody any more; threads end with the look-up that they are in."""
@@ -124,11 +148,21 @@ class Lookups:
                 return
 
     def _landed(self, host: str, found: Sequence[str]) -> None:
-        self._busy_count -= 1
+        asker = self._askers.pop(host)
+        self._at_work.remove(host)
+        self._busy[asker] -= 1
+        if not self._busy[asker]:
+            del self._busy[asker]
         if not self._closed:
             self._settle(host, _read(host, found))
+            self._hand_out()
 
     def _give_up(self, host: str) -> None:
+        if host not in self._at_work:
+            asker = self._askers.pop(host)
+            del self._lines[asker][host]
+            if not self._lines[asker]:
+                del self._lines[asker]
         self._settle(host, Found(problem=f"the name {host} did not resolve within {DEADLINE_MS} ms"))
 
     def _settle(self, host: str, found: Found) -> None:
