@@ -27,6 +27,7 @@ class Where(StrEnum):
     ALL = "every node"
     FIRING = "nodes that fire"
     CLUSTER = "nodes of a cluster"
+    CLUSTER_FIRING = "nodes of a cluster that fire"
     ALONE = "a node alone on its store"
     LEADER = "the node that leads"
     OPTED_IN = "nodes that fire, for what settings name"
@@ -106,7 +107,9 @@ GROUPS: Final = {
         _gauge("parked_timers", "Due timers that are tried again after a pause."),
         _gauge("limited_timers", "Due timers that wait for a slot of a limit."),
         _gauge("tenant_held_timers", "Due timers that wait for the next second of their tenant's limit."),
-        _gauge("feed_lag_seconds", "Age of the last look at what other nodes have committed.", where=_C),
+        _gauge(
+            "feed_lag_seconds", "Age of the last look at what others have committed.", where=Where.CLUSTER_FIRING
+        ),
         _counter("schedule_failures", "Due occurrences whose schedule could not be planned."),
     ),
     "Targets": (
