@@ -47,7 +47,7 @@ test-faults: $(DEV_STAMP) ## break PostgreSQL, etcd and nodes while they work, i
 	@$(BIN)/python -m pytest -n 1 -m faults $(ARGS)
 
 .PHONY: check
-check: format lint types contracts sizes leaks docs bench-smoke test-faults test ## run what CI runs (which tells 1,000 stories of the simulation besides)
+check: format lint types contracts sizes leaks dependencies docs bench-smoke test-faults test ## run what CI runs (which tells 1,000 stories of the simulation besides)
 
 .PHONY: format
 format: $(DEV_STAMP) ## check the format
@@ -78,6 +78,15 @@ sizes: $(DEV_STAMP) ## check that no file has grown too long
 leaks: $(DEV_STAMP) ## check that no file names a private path or a package host
 	@echo "== leaks"
 	@$(BIN)/python tools/check_no_leaks.py
+
+.PHONY: dependencies
+dependencies: $(DEV_STAMP) ## check that dependencies are pinned, declared, used and under allowed licences
+	@echo "== dependencies"
+	@$(BIN)/python tools/check_dependencies.py
+
+.PHONY: audit
+audit: dependencies ## the same, and ask a service for known vulnerabilities (needs a network)
+	@$(BIN)/python tools/known_vulnerabilities.py
 
 .PHONY: docs
 docs: $(DEV_STAMP) ## check links, commands and generated parts of the docs
