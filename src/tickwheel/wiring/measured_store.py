@@ -21,7 +21,7 @@ def measured(store: S, calls: StoreCalls, clock: Clock) -> S:
 
 
 class _Measured:
-    """A verb that is not here is the store's own: looked up once for each call of it."""
+    """A verb that is not here is the store's own."""
 
     def __init__(self, store: Any, calls: StoreCalls, clock: Clock) -> None:
         self._store, self._calls, self._clock = store, calls, clock
@@ -51,23 +51,25 @@ class _Measured:
         self, from_ms: int, until_ms: int, limit: int, shards: Sequence[int] | None = None
     ) -> Rows:
         call = self._store.load_timers(from_ms, until_ms, limit, shards)
-        rows: Rows = await self._timed("load", call, len)
+        rows: Rows = await self._timed("load", call, 0, len)
         return rows
 
     async def feed(self, prev: Snapshot, shards: Sequence[int], until_ms: int) -> Fed:
         call = self._store.feed(prev, shards, until_ms)
-        fed: Fed = await self._timed("feed", call, lambda fed: len(fed.rows))
+        fed: Fed = await self._timed("feed", call, 0, lambda fed: len(fed.rows))
         return fed
 
-    async def _sent(self, verb: str, rows: Sized, call: Awaitable[T]) -> T:
-        return await self._timed(verb, call, lambda answer: len(rows))
+    def _sent(self, verb: str, rows: Sized, call: Awaitable[T]) -> Awaitable[T]:
+        return self._timed(verb, call, len(rows))
 
-    async def _timed(self, verb: str, call: Awaitable[T], row_count: Callable[[T], int]) -> T:
+    async def _timed(self, verb: str, call: Awaitable[T], sent: int, came: Callable[[T], int] | None = None) -> T:
+        """`came` counts the rows of a read in its answer."""
         began_ms = self._clock.monotonic_ms()
         try:
             answer = await call
         except BaseException:
             self._calls.failed(verb, self._clock.monotonic_ms() - began_ms)
             raise
-        self._calls.answered(verb, row_count(answer), self._clock.monotonic_ms() - began_ms)
+        row_count = sent if came is None else came(answer)
+        self._calls.answered(verb, row_count, self._clock.monotonic_ms() - began_ms)
         return answer
