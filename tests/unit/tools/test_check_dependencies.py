@@ -130,7 +130,7 @@ def test_what_is_shipped_has_stricter_licences(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_imports_are_found() -> None:
-    text = "import a.b\nfrom c.d import e\nfrom . import f\ndef g():\n import h\nimport_module('i.j')\nimport_module(k)"
+    text = "import a.b\nfrom c.d import e\nfrom . import f\ndef g():\n import h\nimport_module('i.j')\nx(k)"
     assert gate.imports_of(text) == {"a", "c", "h", "i"}
 
 
