@@ -124,7 +124,6 @@ async def test_what_is_skipped_takes_no_place_of_the_second(world: TenantWorld) 
     await world.crash(world.scheduler)
 
 
-@pytest.mark.pitfall(33)
 async def test_a_noisy_tenant_at_its_limit_leaves_the_others_on_time(world: TenantWorld) -> None:
     await world.limit(due_per_second=20, concurrency=4)
     await to_the_second(world)
