@@ -6,6 +6,7 @@ from tickwheel.adapters.telemetry.logs import configure_logs
 from tickwheel.wiring.access import open_api_keys
 from tickwheel.wiring.auditing import FullAudit, audit_store
 from tickwheel.wiring.executors import handler_names, registered_handlers
+from tickwheel.wiring.exposure import exposure_of
 from tickwheel.wiring.inspection import inspect_shared_store
 from tickwheel.wiring.node import Node, node_name, open_node
 from tickwheel.wiring.schema import (
@@ -35,6 +36,7 @@ __all__ = [
     "after_restore",
     "audit_store",
     "configure_logs",
+    "exposure_of",
     "find_vault",
     "handler_names",
     "inspect_shared_store",

@@ -50,6 +50,7 @@ from tickwheel.wiring.accelerators import open_known_keys, with_brief_leases
 from tickwheel.wiring.access import Access
 from tickwheel.wiring.cluster import Cluster
 from tickwheel.wiring.executors import policy_guard, target_guard
+from tickwheel.wiring.exposure import exposure_of
 from tickwheel.wiring.firing import build_scheduler
 from tickwheel.wiring.measured_store import measured
 from tickwheel.wiring.monitoring import Monitoring
@@ -298,6 +299,9 @@ class _Parts:
         """A node that holds all shards of its store."""
         settings = self._settings
         embedded = await open_store(store_url(settings), clock, auto_migrate=settings.auto_migrate)
+        exposed, remedy = exposure_of(settings)
+        if exposed:
+            structlog.get_logger().warning("store.unsafe", warning=f"{exposed}; run: {remedy}")
         store = measured(embedded, self._monitoring.calls, clock)
         try:
             queue = open_queue(queue_url(self._settings), self._settings, clock)

@@ -31,6 +31,7 @@ from tickwheel.adapters.sqlite.change_count import ChangeCount
 from tickwheel.adapters.sqlite.connection import DATABASE_NAME, Session, open_writer
 from tickwheel.adapters.sqlite.errors import translate
 from tickwheel.adapters.sqlite.explaining import SqliteExplaining
+from tickwheel.adapters.sqlite.folder import make_folder
 from tickwheel.adapters.sqlite.lock import FolderLock
 from tickwheel.adapters.sqlite.migrate import migrate
 from tickwheel.adapters.sqlite.ownership import Ownership
@@ -80,7 +81,7 @@ async def open_sqlite_store(folder: Path, clock: Clock) -> "SqliteStore":
 
 
 def _open(folder: Path, clock: Clock) -> "SqliteStore":
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     lock = FolderLock(folder)
     try:
         connection = open_writer(folder / DATABASE_NAME)

@@ -20,7 +20,14 @@ from tickwheel.interfaces.cli.checks_tls import check_tls, shows_certificate
 from tickwheel.interfaces.cli.findings import Finding, Level
 from tickwheel.interfaces.cli.mounts import file_system_of
 from tickwheel.interfaces.client.blocking import Client
-from tickwheel.wiring import handler_names, pending_steps, sqlite_path, store_url, system_clock
+from tickwheel.wiring import (
+    exposure_of,
+    handler_names,
+    pending_steps,
+    sqlite_path,
+    store_url,
+    system_clock,
+)
 
 _MIB: Final = 1 << 20
 DISK_FAIL_BYTES: Final = 100 * _MIB
@@ -92,6 +99,9 @@ def _folder(settings: Settings) -> Iterator[Finding]:
         return
     note = "" if folder.exists() else " (does not exist yet)"
     yield _file_system(f"{folder}{note}", file_system_of(existing))
+    exposed, chmod = exposure_of(settings)
+    if exposed:
+        yield Finding("permissions", Level.WARN, exposed, f"Run: {chmod}")
     yield _disk(existing)
 
 
