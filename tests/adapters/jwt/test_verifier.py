@@ -124,6 +124,30 @@ async def test_keys_in_the_token_itself_are_not_looked_at() -> None:
 
 
 @pytest.mark.parametrize(
+    "key_id",
+    [
+        "../../dev/null",
+        "/etc/passwd",
+        "https://evil.example/k",
+        "' OR 1=1",
+        "\x00",
+        "",
+        " RS256",
+        "rs256",
+        "*",
+        "ES256",
+    ],
+)
+async def test_the_name_of_a_key_is_compared_and_nothing_else(key_id: str) -> None:
+    """Elsewhere such names became paths, addresses or statements."""
+    source = Source(key_set())
+    judge = verifier(source)
+    assert "fits no key" in await refusal(judge, token(key=OTHER_RSA, headers={"kid": key_id}))
+    assert "fits no key" in await refusal(judge, token(headers={"kid": key_id}))
+    assert source.read_count == 1
+
+
+@pytest.mark.parametrize(
     ("changes", "reason"),
     [
         ({"exp": NOW_S - 31}, "expired"),
@@ -138,6 +162,10 @@ async def test_keys_in_the_token_itself_are_not_looked_at() -> None:
         ({"aud": None}, "no aud"),
         ({"aud": ["other", "more"]}, "another audience"),
         ({"iss": "https://evil.example"}, "another issuer"),
+        ({"iss": ISSUER[:-1]}, "another issuer"),
+        ({"iss": ""}, "another issuer"),
+        ({"aud": AUDIENCE[:-1]}, "another audience"),
+        ({"aud": [[AUDIENCE]]}, "another audience"),
         ({"iss": None}, "no iss"),
         ({"sub": None}, "no subject"),
         ({"sub": ""}, "no subject"),
