@@ -46,6 +46,7 @@ class Example(NamedTuple):
     subject: str  # a pattern
     tells: str
     ask: Ask
+    tenant_id: str = TENANT  # the entry's; for what is about the installation a token of all tenants asks
 
 
 async def job(world: WholeWorld, *, path: str = "/x", **fields: Any) -> str:
@@ -122,6 +123,16 @@ async def delete_secret(world: WholeWorld, client: AsgiClient) -> Reply:
     return await client.request("DELETE", f"/v1/secrets/{await secret(world)}")
 
 
+async def delete_tenant(world: WholeWorld, client: AsgiClient) -> Reply:
+    assert (await world.client.request("PUT", "/v1/tenants/acme", LIMITED)).status == 200
+    return await client.request("DELETE", "/v1/tenants/acme")
+
+
+async def delete_defaults(world: WholeWorld, client: AsgiClient) -> Reply:
+    assert (await world.client.request("PUT", "/v1/tenant-defaults", LIMITED)).status == 200
+    return await client.request("DELETE", "/v1/tenant-defaults")
+
+
 JOB, RUN = "job_[0-9A-Z]{26}", "run_[0-9A-Z]+"
 NEW_JOB: Final = one_off(target=TARGET, payload={"planted": SECRET}, job_name="n")
 COMPACT: Final = {
@@ -129,6 +140,7 @@ COMPACT: Final = {
     "target_endpoint": TARGET["endpoint"],
     "execute_at": "2030-01-01T00:00:00Z",
 }
+LIMITED: Final = {"limits": {"max_jobs": 1_000}}
 DAILY: Final = {"schedule_type": "CRON", "cron_expression": "0 3 * * *", "target": TARGET}
 
 EXAMPLES: Final = {
@@ -151,6 +163,12 @@ EXAMPLES: Final = {
     "create_secret": Example(
         "secret.create", "signing_secret:x", "after", at("/v1/secrets", {"name": "x", "value": OWN_VALUE})
     ),
+    "put_tenant": Example("tenant.put", "tenant:acme", "after", at("/v1/tenants/acme", LIMITED, "PUT")),
+    "delete_tenant": Example("tenant.delete", "tenant:acme", "before", delete_tenant),
+    "put_tenant_defaults": Example(
+        "tenant.put", "tenant:", "after", at("/v1/tenant-defaults", LIMITED, "PUT"), ""
+    ),
+    "delete_tenant_defaults": Example("tenant.delete", "tenant:", "before", delete_defaults, ""),
     "rotate_secret": Example("secret.rotate", "signing_secret:billing", "both", rotate_secret),
     "delete_secret": Example("secret.delete", "signing_secret:billing", "before", delete_secret),
 }
@@ -167,6 +185,12 @@ async def entries(world: WholeWorld, **filters: Any) -> list[AuditEntry]:
     return list((await world.store.audit_log(AuditLogQuery(None, 500, **filters))).items)
 
 
+async def asker(world: WholeWorld, name: str) -> AsgiClient:
+    """Somebody who may do this, with no more than that takes."""
+    [operation] = [one for one in OPERATIONS if one.name == name]
+    return await world.member(None if operation.for_installation else TENANT)
+
+
 async def name_of(client: AsgiClient) -> str:
     name: str = (await client.get("/v1/whoami")).json["principal"]
     return name
@@ -179,12 +203,12 @@ def test_each_operation_that_may_change_something_has_an_example() -> None:
 
 @pytest.mark.parametrize("name", EXAMPLES)
 async def test_it_leaves_one_entry(world: WholeWorld, name: str) -> None:
-    example, client = EXAMPLES[name], await world.member(TENANT)
+    example, client = EXAMPLES[name], await asker(world, name)
     actor = await name_of(client)
     reply = await example.ask(world, client)
     assert reply.status in (200, 201, 204), reply.body
     [entry] = await entries(world, actor=actor)
-    assert (entry.action, entry.tenant_id, entry.source) == (example.action, TENANT, "127.0.0.1")
+    assert (entry.action, entry.tenant_id, entry.source) == (example.action, example.tenant_id, "127.0.0.1")
     assert entry.at_ms == world.clock.now_ms()
     assert re.fullmatch(example.subject, entry.subject), entry.subject
     sides = {"before": entry.before, "after": entry.after}
@@ -198,7 +222,7 @@ async def test_it_leaves_one_entry(world: WholeWorld, name: str) -> None:
 
 @pytest.mark.parametrize("name", EXAMPLES)
 async def test_no_entry_holds_a_secret(world: WholeWorld, name: str) -> None:
-    reply = await EXAMPLES[name].ask(world, await world.member(TENANT))
+    reply = await EXAMPLES[name].ask(world, await asker(world, name))
     secrets = [SECRET, OWN_VALUE.partition("_")[2]]
     if reply.body:
         answer = reply.json
