@@ -1,5 +1,6 @@
 """One process per folder; schema versions."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -8,6 +9,7 @@ import apsw
 import pytest
 
 from tickwheel.adapters.sqlite import SqliteStore, open_sqlite_store, pending_migrations
+from tickwheel.adapters.sqlite.folder import find_open_paths
 from tickwheel.domain.errors import ConfigError, StoreUnavailable
 from tickwheel.testing.virtual_clock import VirtualClock
 
@@ -141,3 +143,29 @@ async def test_only_the_owner_may_read_what_is_stored(store: SqliteStore, folder
     await store.insert_jobs([one_off(1)])
     readable = [file.name for file in folder.iterdir() if file.stat().st_mode & 0o077]
     assert not readable
+
+
+async def test_a_new_folder_is_for_its_owner_alone(tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        store = await open_sqlite_store(tmp_path / "above" / "data", VirtualClock())
+    finally:
+        os.umask(before)
+    await store.insert_jobs([one_off(1)])
+    assert find_open_paths(tmp_path / "above" / "data") == []
+    assert (tmp_path / "above" / "data").stat().st_mode & 0o777 == 0o700
+    await store.aclose()
+
+
+async def test_a_folder_that_was_there_is_left_as_it_is_and_told(tmp_path: Path) -> None:
+    folder = tmp_path / "data"
+    folder.mkdir()
+    folder.chmod(0o750)
+    await (await open_sqlite_store(folder, VirtualClock())).aclose()
+    assert find_open_paths(folder) == [f"{folder} (0750)"]
+    (folder / "tickwheel.db").chmod(0o604)
+    assert find_open_paths(folder) == [f"{folder} (0750)", f"{folder / 'tickwheel.db'} (0604)"]
+
+
+def test_a_folder_that_is_not_there_is_open_to_nobody(tmp_path: Path) -> None:
+    assert find_open_paths(tmp_path / "nix") == []
