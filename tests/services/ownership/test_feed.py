@@ -309,3 +309,23 @@ async def test_what_the_first_poll_brings_is_armed_though_no_slice_was_read_yet(
     away = False
     await fleet.pass_ms(3_000)
     assert succeeded(fleet, late) == [True]
+
+
+@with_fleet
+async def test_the_feed_lags_while_it_gets_no_answer(fleet: Fleet) -> None:
+    [a] = await fleet.start("a")
+    await a.take()
+    await fleet.pass_ms(1_000)
+    feed, healthy = a.scheduler.feed, a.store.feed
+    assert feed is not None
+    assert feed.lag_ms() <= 2 * SETTINGS.feed_poll_ms
+
+    async def away(prev: Snapshot, shards: Sequence[int], until_ms: int) -> Fed:
+        raise StoreUnavailable("gone")
+
+    a.store.feed = away  # type: ignore[method-assign]  # the store goes away for polls only
+    await fleet.pass_ms(9_000)
+    assert feed.lag_ms() >= 9_000
+    a.store.feed = healthy  # type: ignore[method-assign]  # and comes back
+    await fleet.pass_ms(3_000)
+    assert feed.lag_ms() <= 2 * SETTINGS.feed_poll_ms
