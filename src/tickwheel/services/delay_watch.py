@@ -110,6 +110,7 @@ class DelayWatch:
         if self._began_ms - last_ms > (2 * ALIVE_MS if self._shared else 0):
             self._book.note(Delay(DelayKind.START, "", "", last_ms, self._began_ms))
         self._note_alive()
+        await self._write()
 
     def _note_alive(self) -> None:
         self._alive_ms = self._clock.monotonic_ms()

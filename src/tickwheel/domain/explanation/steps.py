@@ -38,15 +38,17 @@ def _stations(run: RunFacts, stories: Sequence[AttemptStory], made_ms: int) -> I
         if run.state is not RunState.CLAIMED:
             yield Step("dispatched", run.claimed_ms, attempt=attempt)
     if stories:
-        yield from _attempt(stories[-1])
+        last = stories[-1]
+        ends_run = last.finished_ms is not None and last.finished_ms == run.finished_ms
+        yield from _attempt(last, ends_run=ends_run)
     if run.finished_ms is not None:
         yield Step("finished", run.finished_ms, note=run.state.name)
     if run.state is RunState.SCHEDULED and run.retry_ms is not None:
         yield Step("due again", run.retry_ms)
 
 
-def _attempt(story: AttemptStory) -> Iterator[Step]:
+def _attempt(story: AttemptStory, *, ends_run: bool = False) -> Iterator[Step]:
     if story.started_ms is not None:
         yield Step("started", story.started_ms, attempt=story.attempt)
-    if story.finished_ms is not None:
+    if story.finished_ms is not None and not ends_run:
         yield Step("ended", story.finished_ms, attempt=story.attempt, note=what_happened(story))

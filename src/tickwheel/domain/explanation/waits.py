@@ -135,11 +135,14 @@ def _told_limit(counted: str, known: Circumstances) -> tuple[Code, str]:
     scope, _, rest = counted.partition("\n")
     word = rest.partition("\n")[2]
     stated = [one.limit for one in known.job.spec.concurrency if _is_of(one.scope, one.key, scope, word)]
-    many = f"all {min(stated)} slots" if stated else "all slots"
+    count = min(stated, default=0)
+    many, were = (
+        ("the only slot", "was") if count == 1 else (f"all {count} slots" if count else "all slots", "were")
+    )
     if scope == Scope.TENANT:
-        return Code.TENANT_LIMIT, f"{many} that its tenant may use at a time were taken"
+        return Code.TENANT_LIMIT, f"{many} that its tenant may use at a time {were} taken"
     whose = f"its limit for the key {word!r}" if scope == Scope.KEY else "the limit of all jobs of its name"
-    return Code.LIMIT, f"{many} of {whose} were taken"
+    return Code.LIMIT, f"{many} of {whose} {were} taken"
 
 
 def _is_of(limit_scope: Scope, key: str, scope: str, word: str) -> bool:
