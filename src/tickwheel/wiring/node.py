@@ -25,7 +25,6 @@ from tickwheel.adapters.telemetry.console import Console
 from tickwheel.adapters.telemetry.fanout import Fanout
 from tickwheel.adapters.telemetry.logs import LogSink, configure_logs
 from tickwheel.config import Role, Settings
-from tickwheel.domain.columns import Rows
 from tickwheel.domain.job import Target
 from tickwheel.ports.clock import Clock
 from tickwheel.ports.events import EventSink
@@ -40,7 +39,6 @@ from tickwheel.services.live.pulse import Pulse
 from tickwheel.services.live.recent import Recent
 from tickwheel.services.ownership.holdings import Holdings
 from tickwheel.services.ownership.ownership import Ownership
-from tickwheel.services.remote.desk import WorkerDesk
 from tickwheel.services.runs import Runs
 from tickwheel.services.scheduler import Scheduler
 from tickwheel.services.shedding import Behind, BehindWatch, Shedding
@@ -49,7 +47,7 @@ from tickwheel.services.tenants import Tenants
 from tickwheel.wiring.accelerators import open_known_keys, with_brief_leases
 from tickwheel.wiring.access import Access
 from tickwheel.wiring.cluster import Cluster
-from tickwheel.wiring.executors import policy_guard, target_guard
+from tickwheel.wiring.executors import target_guard
 from tickwheel.wiring.exposure import exposure_of
 from tickwheel.wiring.firing import build_scheduler
 from tickwheel.wiring.measured_store import measured
@@ -61,6 +59,7 @@ from tickwheel.wiring.secrets import Secrets, open_secrets
 from tickwheel.wiring.shared_store import open_shared_store
 from tickwheel.wiring.stores import AuditedStore, open_store, store_url
 from tickwheel.wiring.tenants import Tenancy, open_tenants
+from tickwheel.wiring.worker_desk import build_desk
 
 HAND_OVER_MS: Final = 5_000
 """How long a node that stops tries to give its shards to the others; `leave` gives up what remains."""
@@ -138,18 +137,7 @@ class Node:
         self.lookout = Lookout(pulse, store, clock)
         if cluster is not None:
             cluster.vitals = pulse.vitals
-        self.workers = WorkerDesk(
-            store=store,
-            queue=queue,
-            clock=clock,
-            randomness=SystemRandomness(),
-            events=events,
-            arm=owner.arm,
-            lease_length_ms=settings.lease_seconds * 1000,
-            on_dead=_nothing if scheduler is None else scheduler.elsewhere.on_dead,
-            on_committed=_ignore if scheduler is None else scheduler.limits.committed,
-        )
-        self.workers.refuse_by(policy_guard(settings, tenants.egress_of))
+        self.workers = build_desk(settings, store, queue, clock, events, scheduler, tenants.egress_of)
 
     def _ownership(self) -> Ownership | None:
         return None if self.cluster is None else self.cluster.ownership
@@ -227,14 +215,6 @@ class Node:
 
 def _leads(cluster: Cluster | None) -> Callable[[], bool]:
     return (lambda: True) if cluster is None else cluster.is_leader
-
-
-def _nothing() -> None:
-    """Whoever fires looks after the runs of a worker that died."""
-
-
-def _ignore(ends: Rows) -> None:
-    """Whoever fires hears of ends elsewhere when it tries again."""
 
 
 def node_name() -> str:
