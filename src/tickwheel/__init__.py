@@ -56,6 +56,7 @@ if TYPE_CHECKING:
         RunPage,
         TriggeredRun,
     )
+    from tickwheel.interfaces.client.explanation_models import Explanation
     from tickwheel.interfaces.client.slo_models import Objective, Slo
     from tickwheel.interfaces.worker.worker import Worker
 
@@ -113,6 +114,7 @@ _PLACES = {
         "RunPage",
         "TriggeredRun",
     ),
+    f"{_CLIENT}.explanation_models": ("Explanation",),
     f"{_CLIENT}.slo_models": ("Objective", "Slo"),
     "tickwheel.interfaces.worker.worker": ("Worker",),
 }
@@ -131,6 +133,7 @@ __all__ = [
     "DeadLetterPage",
     "EditFields",
     "EgressRefused",
+    "Explanation",
     "Fail",
     "FieldProblem",
     "HandlerContext",

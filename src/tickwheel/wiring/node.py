@@ -48,6 +48,7 @@ from tickwheel.wiring.accelerators import open_known_keys, with_brief_leases
 from tickwheel.wiring.access import Access
 from tickwheel.wiring.cluster import Cluster
 from tickwheel.wiring.executors import target_guard
+from tickwheel.wiring.explaining import Explaining
 from tickwheel.wiring.exposure import exposure_of
 from tickwheel.wiring.firing import build_scheduler
 from tickwheel.wiring.measured_store import measured
@@ -89,6 +90,7 @@ class Node:
         name: str,
     ) -> None:
         self._events = events
+        self.explaining: Explaining | None = None
         self.settings, self.store, self.scheduler, self.cluster = settings, store, scheduler, cluster
         self.clock, self.machine, self.metrics = clock, machine, monitoring.metrics
         self.handlers, self.worker = handlers, worker
@@ -177,6 +179,8 @@ class Node:
         if self.scheduler is not None:
             self.scheduler.start()
             self.monitoring.start()
+        if self.explaining is not None:
+            self.explaining.start()
 
     async def drain(self) -> None:
         """Hand everything over and let running work end, within the grace time."""
@@ -186,6 +190,8 @@ class Node:
         self.lookout.close()
         await self.shedding.stop()
         await self.monitoring.stop()
+        if self.explaining is not None:
+            await self.explaining.stop()
         if self.cluster is not None:
             await self.cluster.hand_over(min(grace_ms, HAND_OVER_MS))
         if self.scheduler is not None:
@@ -246,9 +252,12 @@ async def open_node(
     if write_line is not None:
         sinks.append(Console(write=write_line, clock=clock, colors=colors))
     recent = Recent(clock)
-    events = Fanout([*sinks, recent])
+    explaining = Explaining(clock)
+    events = Fanout([*sinks, recent, explaining.book])
     parts = _Parts(settings, machine, monitoring, handlers, events, whole_name, recent)
     node = await (parts.alone(machine) if not isinstance(clock, StoreClock) else parts.in_cluster(clock))
+    whose = node.store, node.scheduler, node.cluster
+    node.explaining = explaining.bind(settings, *whose, events, whole_name, node.waits_for)
     try:
         await node.access.open(ask_for_tokens=settings.auth)
     except BaseException:

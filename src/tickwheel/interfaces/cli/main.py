@@ -17,6 +17,7 @@ COMMANDS: Final = LazyCommands(
         "worker": Entry(f"{_HERE}.worker:worker", "Execute runs, on any machine and in any number."),
         "jobs": Entry(f"{_HERE}.jobs:jobs", "Create, look at, change and delete jobs."),
         "runs": Entry(f"{_HERE}.runs:runs", "Look at a run and its attempts; cancel one."),
+        "explain": Entry(f"{_HERE}.explain:explain", "Say why it did not run, ran late or ran twice."),
         "tail": Entry(f"{_HERE}.tail:tail", "Follow runs as they end."),
         "dlq": Entry(f"{_HERE}.dlq:dlq", "Runs that are out of attempts: list, run again, delete."),
         "workers": Entry(f"{_HERE}.workers:workers", "List the live workers."),

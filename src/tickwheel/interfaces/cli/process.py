@@ -162,6 +162,7 @@ def _app(node: Node, mode: Mode) -> ASGIApp:
             punctuality=node.monitoring.punctuality if node.scheduler is not None else None,
             lookout=node.lookout,
             forecasting=Forecasting(node.store, node.clock),
+            explanations=None if node.explaining is None else node.explaining.explanations,
             shards=None if node.cluster is None else node.cluster.shards,
         )
     )

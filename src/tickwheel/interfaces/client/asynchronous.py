@@ -3,12 +3,14 @@
 import asyncio
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime
 from types import TracebackType
 from typing import Self, TypeVar, Unpack
 
 from tickwheel.config import ServerTrust
 from tickwheel.interfaces.client import calls
 from tickwheel.interfaces.client.batches import schedule_all
+from tickwheel.interfaces.client.explanation_models import Explanation
 from tickwheel.interfaces.client.flow import Flow, Outcome, Send, exchange
 from tickwheel.interfaces.client.job_fields import EditFields, JobFields
 from tickwheel.interfaces.client.models import (
@@ -124,6 +126,13 @@ class AsyncClient:
     async def cancel_run(self, run_id: str) -> None:
         """End this run; its job goes on."""
         return await self._run(exchange(calls.cancel_run(run_id, self._tenant_id)))
+
+    async def explain(self, run_or_job_id: str, *, at: datetime | str | None = None) -> Explanation:
+        """Why a run did not run, ran late or ran twice; or what became of a job at a time.
+
+        By default a job's latest run is explained. A text without an offset is a time in the job's zone.
+        """
+        return await self._run(exchange(calls.explain(run_or_job_id, at, self._tenant_id)))
 
     async def list_dead_letters(self, **page: Unpack[PageFields]) -> DeadLetterPage:
         """A page of runs that are out of attempts, newest first."""

@@ -8,7 +8,8 @@ from urllib.parse import quote, urlencode
 
 import msgspec
 
-from tickwheel.interfaces.client import models, slo_models
+from tickwheel.domain.ids import RUN_PREFIX
+from tickwheel.interfaces.client import explanation_models, models, slo_models
 from tickwheel.interfaces.client.job_fields import edit_json, job_json, new_key
 
 T = TypeVar("T")
@@ -57,6 +58,7 @@ _preview: Final = _reader(models.Preview)
 _health: Final = _reader(models.Health)
 _workers: Final = _reader(models.WorkerList)
 _slo: Final = _reader(slo_models.Slo)
+_explanation: Final = _reader(explanation_models.Explanation)
 _token: Final = _reader(models.Token)
 _tokens: Final = _reader(models.TokenList)
 _secret: Final = _reader(models.Secret)
@@ -178,6 +180,30 @@ def get_run(run_id: str, tenant_id: str | None) -> Call[models.Run]:
 def cancel_run(run_id: str, tenant_id: str | None) -> Call[None]:
     """POST /v1/runs/{id}/cancel; cancelling again answers the same."""
     return Call(method="POST", path=_run_path(run_id) + "/cancel" + _query(tenant_id), read=_nothing)
+
+
+def explain_run(run_id: str, tenant_id: str | None) -> Call[explanation_models.Explanation]:
+    """GET /v1/runs/{id}/explain."""
+    return Call(method="GET", path=_run_path(run_id) + "/explain" + _query(tenant_id), read=_explanation)
+
+
+def explain(
+    run_or_job_id: str, at: datetime | str | None, tenant_id: str | None
+) -> Call[explanation_models.Explanation]:
+    """Of a run by its id, or of a job at a time. Raises `ValueError` for a run with a time: it has its own."""
+    if not run_or_job_id.startswith(RUN_PREFIX):
+        return explain_job(run_or_job_id, at, tenant_id)
+    if at is not None:
+        raise ValueError("a time goes with a job; a run has its instant")
+    return explain_run(run_or_job_id, tenant_id)
+
+
+def explain_job(
+    job_id: str, at: datetime | str | None, tenant_id: str | None
+) -> Call[explanation_models.Explanation]:
+    """GET /v1/jobs/{id}/explain; None: its latest run, or its next one."""
+    path = _job_path(job_id) + "/explain" + _query(tenant_id, {"at": at})
+    return Call(method="GET", path=path, read=_explanation)
 
 
 def list_dead_letters(tenant_id: str | None, page: Mapping[str, Any]) -> Call[models.DeadLetterPage]:

@@ -14,6 +14,7 @@ from tickwheel.interfaces.http.operations import OPERATIONS, Operation
 from tickwheel.interfaces.http.resource import Call, Resource
 from tickwheel.interfaces.http.routes.audit_log import AuditLogRoutes
 from tickwheel.interfaces.http.routes.dead_letters import DeadLetterRoutes
+from tickwheel.interfaces.http.routes.explanations import ExplanationRoutes
 from tickwheel.interfaces.http.routes.jobs import JobRoutes
 from tickwheel.interfaces.http.routes.live import LiveRoutes
 from tickwheel.interfaces.http.routes.new_jobs import NewJobRoutes
@@ -32,6 +33,7 @@ _GROUPS: Final = (
     NewJobRoutes,
     JobRoutes,
     RunRoutes,
+    ExplanationRoutes,
     DeadLetterRoutes,
     WorkerRoutes,
     ScalingRoutes,

@@ -12,6 +12,7 @@ from tickwheel.ports.vault import NO_VAULT, Vault
 from tickwheel.services.api_keys import ApiKeys
 from tickwheel.services.authentication import Authentication
 from tickwheel.services.dead_letters import DeadLetters
+from tickwheel.services.explanations import Explanations
 from tickwheel.services.jobs import Jobs
 from tickwheel.services.live.forecasting import Forecasting
 from tickwheel.services.live.overview import Lookout
@@ -49,6 +50,7 @@ class Deps:
     punctuality: Punctuality | None = None
     lookout: Lookout | None = None
     forecasting: Forecasting | None = None
+    explanations: Explanations | None = None
     shards: ShardStore | None = None
     api_keys: ApiKeys | None = None
     registry: Registry | None = None

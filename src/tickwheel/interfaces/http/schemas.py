@@ -9,6 +9,7 @@ from tickwheel.domain.requests.compact_request import COMPACT_FIELDS, TRIGGER_TY
 from tickwheel.domain.requests.fields import FIXED_FIELDS, Field, Kind, children
 from tickwheel.interfaces.http.access_bodies import ACCESS_TYPES
 from tickwheel.interfaces.http.answers import ANSWER_TYPES, REF
+from tickwheel.interfaces.http.explanation_bodies import EXPLANATION_TYPES
 from tickwheel.interfaces.http.live_bodies import LIVE_TYPES
 from tickwheel.interfaces.http.secret_bodies import SECRET_TYPES
 from tickwheel.interfaces.http.slo_bodies import SLO_TYPES
@@ -43,6 +44,7 @@ def components() -> Json:
             *SECRET_TYPES,
             *TENANT_TYPES,
             *LIVE_TYPES,
+            *EXPLANATION_TYPES,
             *SLO_TYPES,
             Problem,
         ),

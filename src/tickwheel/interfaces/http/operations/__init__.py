@@ -7,6 +7,7 @@ from typing import Final
 
 from tickwheel.interfaces.http.operations.access import ACCESS_OPERATIONS
 from tickwheel.interfaces.http.operations.dead_letters import DEAD_LETTER_OPERATIONS
+from tickwheel.interfaces.http.operations.explanations import EXPLANATION_OPERATIONS
 from tickwheel.interfaces.http.operations.jobs import JOB_OPERATIONS
 from tickwheel.interfaces.http.operations.live import LIVE_OPERATIONS
 from tickwheel.interfaces.http.operations.model import Body, Operation, Param, Reply
@@ -22,6 +23,7 @@ OPERATIONS: Final = (
     *JOB_OPERATIONS,
     *STEERING_OPERATIONS,
     *RUN_OPERATIONS,
+    *EXPLANATION_OPERATIONS,
     *DEAD_LETTER_OPERATIONS,
     *WORKER_OPERATIONS,
     *ACCESS_OPERATIONS,
