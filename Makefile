@@ -108,6 +108,7 @@ bench-smoke: $(DEV_STAMP) ## run each benchmark once, tiny, so that none rots
 	@$(BIN)/python bench/wheel.py --timers 2000 > /dev/null
 	@$(BIN)/python bench/webhook_client.py --posts 100 > /dev/null
 	@$(BIN)/python bench/sqlite_store.py --jobs 500 > /dev/null
+	@$(BIN)/python bench/metrics.py --rounds 20 > /dev/null
 	@$(BIN)/python -m bench.queues --hints 2000 > /dev/null
 	@$(BIN)/python -m bench.redis_buckets --timers 2000 > /dev/null
 	@$(BIN)/python -m bench.redis_caches --rounds 1 --jobs 100 > /dev/null
