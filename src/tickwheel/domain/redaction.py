@@ -48,10 +48,10 @@ def without_passwords(message: str, url: str) -> str:
     return message
 
 
-def has_odd_user_part(url: str) -> bool:
+def has_odd_user_part(url: str, odd: str = "/?#") -> bool:
     """Whether a user or password holds a character that ends it for most readers, who take the rest for a host."""
     parts = _parts_of(url)
-    return parts is not None and any(sign in parts.user_part for sign in "/?#")
+    return parts is not None and any(sign in parts.user_part for sign in odd)
 
 
 def _passwords_in(url: str) -> Iterator[str]:

@@ -77,7 +77,10 @@ def read_address(url: str, *, scheme: str, port: int, cluster: str) -> Address:
 
 
 def _server(text: str, port: int) -> str:
-    parts = urlsplit(f"//{text}")
+    try:
+        parts = urlsplit(f"//{text}")
+    except ValueError:
+        raise ValueError(f"{text[:_TOLD_CHARS]} is no host with a port") from None
     if not parts.hostname:
         raise ValueError("a host is missing")
     host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname

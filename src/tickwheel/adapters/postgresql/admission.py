@@ -18,7 +18,7 @@ from tickwheel.domain.ids import SHARD_COUNT
 from tickwheel.domain.redaction import has_odd_user_part, redacted, without_passwords
 
 CONNECT_SECONDS: Final = 5
-_ODD_USER_PART: Final = "in a user or password / is written %2F, ? %3F and # %23"
+_ODD_USER_PART: Final = "in a user or password / is written %2F, ? %3F, # %23, @ %40 and a blank %20"
 VISITOR: Final = "tickwheel start"
 """The name under which connections that don't stay are shown in pg_stat_activity."""
 OLDEST_VERSION: Final = 15
@@ -116,8 +116,8 @@ def _connect(url: str) -> Connection:
     try:
         return psycopg.connect(url, autocommit=True, connect_timeout=CONNECT_SECONDS, application_name=VISITOR)
     except (psycopg.ProgrammingError, UnicodeError) as error:
-        # The driver quotes what it takes for an option, and that may be half of the password.
-        said = _ODD_USER_PART if has_odd_user_part(url) else _told(error, url)
+        # The driver quotes what it takes for an option or a host, and that may be half of the password.
+        said = _ODD_USER_PART if has_odd_user_part(url, "/?#@ ") else _told(error, url)
         raise _wrong(f"{redacted(url)} is no address of a database ({said})") from None
     except psycopg.OperationalError as error:
         said = _told(error, url)

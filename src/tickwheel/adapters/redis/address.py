@@ -115,7 +115,10 @@ def _read(url: str) -> RedisAddress:
 
 
 def _place(text: str) -> Place:
-    parts = urlsplit(f"//{text}")
+    try:
+        parts = urlsplit(f"//{text}")
+    except ValueError:
+        raise ValueError(f"{text[:_TOLD_CHARS]} is no host with a port") from None
     if not parts.hostname:
         raise ValueError("a host is missing")
     try:
