@@ -39,6 +39,7 @@ if TYPE_CHECKING:
         UnexpectedAnswer,
         WaitTimedOut,
     )
+    from tickwheel.interfaces.client.explanation_models import Explanation
     from tickwheel.interfaces.client.job_fields import EditFields, JobFields
     from tickwheel.interfaces.client.models import (
         Attempt,
@@ -56,7 +57,6 @@ if TYPE_CHECKING:
         RunPage,
         TriggeredRun,
     )
-    from tickwheel.interfaces.client.explanation_models import Explanation
     from tickwheel.interfaces.client.slo_models import Objective, Slo
     from tickwheel.interfaces.worker.worker import Worker
 
