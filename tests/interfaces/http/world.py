@@ -8,6 +8,7 @@ from tickwheel.interfaces.http.deps import Deps
 from tickwheel.services.api_keys import ApiKeys
 from tickwheel.services.authentication import Authentication
 from tickwheel.services.dead_letters import DeadLetters
+from tickwheel.services.explanations import Explanations
 from tickwheel.services.jobs import Jobs
 from tickwheel.services.quotas import Quotas
 from tickwheel.services.runs import Runs
@@ -53,6 +54,7 @@ class HttpWorld(World):
             registry=self.store,
             tenants=self.tenants,
             quotas=self.quotas,
+            explanations=Explanations(self.store, self.clock, self._waits_for),
         )
         app = build_app(self.deps)
         self.app = app
