@@ -16,6 +16,7 @@ from tickwheel.adapters.peers import TcpPeers
 from tickwheel.adapters.peers.address import own_network, print_address
 from tickwheel.adapters.peers.lines import greeting
 from tickwheel.adapters.peers.link import NUDGES_PER_SECOND
+from tickwheel.adapters.peers.listener import CONNECTION_LIMIT
 from tickwheel.adapters.system import SystemClock
 
 PATIENCE_S = 20
@@ -194,6 +195,24 @@ async def test_who_talks_to_the_port_is_cut_off() -> None:
         assert await reader.read() == b""
         writer.close()
         await wait_until(lambda: not is_linked(b), "the connection is forgotten")
+
+
+async def test_strangers_that_take_every_place_prove_nothing() -> None:
+    async with opened("a") as (a, _), opened("b") as (b, address):
+        host, _, port = address.partition("#")[0].rpartition(":")
+        strangers = [await asyncio.open_connection(host, int(port)) for _ in range(CONNECTION_LIMIT)]
+        for reader, _ in strangers:
+            assert await reader.readline() == greeting("b")
+        a.watch({"b": address})
+        (link,) = (link for link, _ in a._links.values())
+        await wait_until(lambda: link._writer is not None, "a has tried")
+        await wait_until(lambda: link._writer is None, "and found no place")
+        assert not a.is_gone("b")
+        assert b._listener is not None
+        assert len(b._listener.connections) == CONNECTION_LIMIT
+        for _, writer in strangers:
+            writer.close()
+        await wait_until(lambda: link._writer is not None and is_linked(b), "there is one again")
 
 
 async def test_who_is_no_longer_watched_is_let_go() -> None:
