@@ -131,6 +131,7 @@ simulate: $(DEV_STAMP) ## tell many random stories on virtual time, of clusters 
 INPUTS ?= 200000
 fuzz: $(DEV_STAMP) ## feed odd input to every parser, and to the server through its OpenAPI document (INPUTS=200000)
 	@$(BIN)/python -m tests.fuzz --inputs $(INPUTS) --workers $(WORKERS) $(ARGS)
+	@TESTS_EXAMPLES=60 $(BIN)/python -m pytest -s -n 0 --timeout=0 tests/interfaces/http/test_schemathesis.py
 
 .PHONY: chaos
 chaos: chaos-sqlite chaos-cluster chaos-workers ## run the crash tests in their long form: real processes, kills, stops, partitions

@@ -1,4 +1,4 @@
-"""The API on a real port, in a thread of its own, on the memory store; nothing fires."""
+"""The API on a real port, in a thread of its own, with all it may have, on the memory store; nothing fires."""
 
 import asyncio
 import threading
@@ -9,16 +9,29 @@ from tickwheel.adapters.memory.queue import MemoryQueue
 from tickwheel.adapters.memory.store import MemoryStore
 from tickwheel.adapters.system import SystemClock, SystemRandomness
 from tickwheel.domain.columns import Rows
+from tickwheel.domain.slo import parse_objectives
 from tickwheel.interfaces.http.app import build_app
 from tickwheel.interfaces.http.deps import Deps
 from tickwheel.interfaces.http.server import HttpServer
 from tickwheel.ports.events import Event
+from tickwheel.ports.tokens import TokenVerifier
+from tickwheel.ports.vault import NO_VAULT
+from tickwheel.services.api_keys import ApiKeys
 from tickwheel.services.authentication import Authentication
 from tickwheel.services.dead_letters import DeadLetters
 from tickwheel.services.jobs import Jobs
+from tickwheel.services.live.forecasting import Forecasting
+from tickwheel.services.live.overview import Lookout
+from tickwheel.services.live.pulse import Pulse
+from tickwheel.services.live.recent import Recent
 from tickwheel.services.load import Demand
+from tickwheel.services.punctuality import Punctuality
+from tickwheel.services.quotas import Quotas
 from tickwheel.services.remote.desk import WorkerDesk
 from tickwheel.services.runs import Runs
+from tickwheel.services.sealing import Sealing
+from tickwheel.services.signing_secrets import SigningSecrets
+from tickwheel.services.tenants import Tenants
 
 
 class Ignored:
@@ -38,8 +51,8 @@ class IdleOwner:
 
 
 @contextmanager
-def served() -> Iterator[str]:
-    """The address of a server that lives as long as the block."""
+def served(*, tokens: Sequence[str] = (), verifier: TokenVerifier | None = None) -> Iterator[str]:
+    """The address of a server that lives as long as the block; without tokens everybody may do everything."""
     ready = threading.Event()
     found: list[tuple[asyncio.AbstractEventLoop, asyncio.Event, str]] = []
 
@@ -55,16 +68,37 @@ def served() -> Iterator[str]:
             arm=owner.arm,
             lease_length_ms=30_000,
         )
+        keys, tenants = ApiKeys(store, clock, randomness), Tenants(store, clock)
+        quotas, signing = Quotas(tenants, store, clock), SigningSecrets(store, NO_VAULT, clock, randomness)
+        jobs = Jobs(store, owner, clock, randomness)
+        jobs.limit_by(quotas)
+        jobs.seal_by(Sealing(NO_VAULT, signing.knows))
+        pulse = Pulse(
+            *(Recent(clock), None),
+            ownership=lambda: None,
+            is_leader=lambda: True,
+            name="here",
+            version="1.0",
+            roles=("api",),
+        )
         deps = Deps(
-            jobs=Jobs(store, owner, clock, randomness),
+            jobs=jobs,
             runs=Runs(store, owner, clock),
             dead_letters=DeadLetters(store, owner, clock),
             store=store,
             clock=clock,
             metrics=lambda: b"up 1\n",
-            authentication=Authentication(clock),
+            authentication=Authentication(clock, tokens=tokens, keys=keys, verifier=verifier),
             workers=desk,
             demand=Demand(loads=list, states=list, clock=clock),
+            punctuality=Punctuality(parse_objectives(["HIGH=99.9%@1s"]), clock, "here"),
+            lookout=Lookout(pulse, store, clock),
+            forecasting=Forecasting(store, clock),
+            api_keys=keys,
+            registry=store,
+            signing_secrets=signing,
+            tenants=tenants,
+            quotas=quotas,
         )
         desk.start()
         server = HttpServer(build_app(deps), "127.0.0.1", 0, drain_seconds=1)
