@@ -20,6 +20,7 @@ from tickwheel.domain.api_keys import (
     make_secret,
     parse_key,
     secret_hash,
+    shown_id,
 )
 from tickwheel.domain.errors import FieldProblem, InvalidRequest, NotFound
 from tickwheel.ports.clock import Clock, Randomness
@@ -210,4 +211,4 @@ def _shown(tenant_id: str, key: ApiKey) -> dict[str, object]:
 
 
 def _no_such_key(key_id: str) -> NotFound:
-    return NotFound(f"there is no API key {key_id}")
+    return NotFound(f"there is no API key {shown_id(key_id)}")
