@@ -26,9 +26,11 @@ _NOT_SENT: Final = (
 )
 """How errors begin after which nothing of the request was with the target."""
 _SECRETS: Final = re.compile(
-    r"(?i)\b(?P<scheme>bearer|basic)\s+[\w.~+/=-]{6,}"
-    r"|(?P<name>[\"']?[\w-]*(?:password|passwd|secret|token|authorization|api[_-]?key)[\w-]*[\"']?\s*[:=]\s*[\"']?)"
-    r"[^\"'\s,;&}]+"
+    r"""(?ix)
+    (?P<name> ["']? [\w-]* (?:password|passwd|secret|token|authorization|api[_-]?key) [\w-]* ["']? \s* [:=] \s* )
+    (?: (?P<quote>["']) (?: \\. | (?!(?P=quote)). )* (?P=quote)? | (?: (?:bearer|basic) \s+ )? [^\s,;&}<"']+ )
+    | \b (?P<scheme>bearer|basic) \s+ [\w.~+/=-]{6,}
+    """
 )
 
 
@@ -57,7 +59,14 @@ def stories_of(run: RunFacts, job: Job) -> tuple[AttemptStory, ...]:
 
 def without_secrets(excerpt: str) -> str:
     """The beginning of an answer without what looks like a credential: targets echo what they were sent."""
-    return _SECRETS.sub(lambda found: f"{found['name'] or found['scheme'] + ' '}{HIDDEN}", excerpt)
+    return _SECRETS.sub(_hidden, excerpt)
+
+
+def _hidden(found: re.Match[str]) -> str:
+    if found["scheme"]:
+        return f"{found['scheme']} {HIDDEN}"
+    quote = found["quote"] or ""
+    return f"{found['name']}{quote}{HIDDEN}{quote}"
 
 
 def repetition(stories: Sequence[AttemptStory], run: RunFacts) -> Cause | None:
