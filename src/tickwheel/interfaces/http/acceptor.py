@@ -96,7 +96,7 @@ class Acceptor:
     async def _first_byte(self, accepted: socket.socket) -> bytes:
         """What it begins with, left where it is; nothing when nothing comes."""
         readable: asyncio.Future[None] = self._loop.create_future()
-        self._loop.add_reader(accepted, lambda: readable.done() or readable.set_result(None))
+        self._loop.add_reader(accepted, _settle, readable)
         try:
             done, _ = await asyncio.wait((readable,), timeout=HANDSHAKE_LIMIT_S)
         finally:
@@ -116,3 +116,8 @@ class Acceptor:
         # Not TLS, no certificate that we trust, gone or too slow: of no interest beyond that connection.
         if error is not None and not isinstance(error, OSError):
             _log.error("http.handshake_failed", exc_info=error)
+
+
+def _settle(readable: "asyncio.Future[None]") -> None:
+    if not readable.done():
+        readable.set_result(None)
