@@ -86,7 +86,7 @@ class NodeList(msgspec.Struct):
     free_shards: list[int]
 
 
-class CauseBody(msgspec.Struct):
+class PatternBody(msgspec.Struct):
     """A calendar that fires in a crowded minute, and how many jobs have it."""
 
     cron_expression: str
@@ -101,7 +101,7 @@ class PeakBody(msgspec.Struct):
     at: str
     due: int
     usual: int
-    causes: list[CauseBody]
+    causes: list[PatternBody]
     quiet: list[str]
 
 
@@ -132,7 +132,7 @@ def forecast_body(forecast: Forecast, minutes: int) -> ForecastBody:
             due=peak.due,
             usual=peak.usual,
             causes=[
-                CauseBody(of.cron, of.timezone, Lane(of.lane).name, job_count) for of, job_count in peak.causes
+                PatternBody(of.cron, of.timezone, Lane(of.lane).name, job_count) for of, job_count in peak.causes
             ],
             quiet=[at(minute) for minute in peak.quiet],
         )

@@ -54,6 +54,7 @@ async function show(page, context, current) {
   fill(document.getElementById("pages"), links(current));
   fill(document.getElementById("whose"), whose());
   const isNew = main.dataset.path !== current;
+  const isFirst = main.dataset.path === undefined;
   main.dataset.path = current;
   if (isNew) fill(main, loading());
   try {
@@ -68,7 +69,7 @@ async function show(page, context, current) {
   const title = main.querySelector("h1");
   document.title = title ? `${title.textContent} · Tickwheel` : "Tickwheel";
   if (isNew) {
-    title?.focus({ preventScroll: true });
+    if (!isFirst) title?.focus({ preventScroll: true });
     scrollTo(0, 0);
   }
 }

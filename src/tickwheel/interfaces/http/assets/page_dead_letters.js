@@ -78,7 +78,7 @@ function letters(items, chosen, isFiltered) {
       { content: [letter.cause, letter.error && letter.error !== letter.cause && h("span", { class: "soft" }, letter.error)], class: "wide" },
     ];
   });
-  return table("Dead letters", ["", "Failed", "Run of", "Attempts", "Answer", "Cause"], rows, isFiltered ? "None on this page." : "The queue is empty.");
+  return table("Dead letters", ["Choose", "Failed", "Run of", "Attempts", "Answer", "Cause"], rows, isFiltered ? "None on this page." : "The queue is empty.");
 }
 
 function selected(chosen, show) {

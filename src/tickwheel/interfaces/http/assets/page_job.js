@@ -119,7 +119,7 @@ async function preview(job, signal) {
       { content: clock(at), class: "when" },
     ]);
   return [
-    table("Next runs", ["", zone, `here (${hereZone})`], rows, "None."),
+    table("Next runs", ["In", zone, `here (${hereZone})`], rows, "None."),
     seen.notes.length > 0 && h("ul", { class: "notes" }, seen.notes.map((one) => h("li", {}, one))),
     seen.warnings.length > 0 && h("ul", { class: "notes" }, seen.warnings.map((one) => h("li", {}, one))),
   ];

@@ -4,7 +4,7 @@ import { call, get, post } from "./api.js";
 import { stations } from "./charts.js";
 import { attempt, confirmed, note } from "./dialogs.js";
 import { fill, h } from "./dom.js";
-import { length, pretty, words } from "./format.js";
+import { count, length, pretty, words } from "./format.js";
 import { button, chip, facts, heading, jobHref, live, moment, table } from "./parts.js";
 import { may, tenantQuery } from "./session.js";
 
@@ -63,7 +63,8 @@ function content(run, told, again) {
       ["Id", h("code", {}, run.run_id)],
     ]),
     h("h2", {}, "Attempts"),
-    attempts(run),
+    told?.edited_since && h("p", { class: "soft" }, "The job was changed since: the requests shown are those that it would send now."),
+    told ? attempts(told.attempts) : h("p", { class: "soft" }, "They can't be shown now."),
     run.result !== null && run.result !== undefined && h("details", {}, h("summary", {}, "Result"), h("pre", { tabindex: "0" }, pretty(run.result))),
   ];
 }
@@ -73,21 +74,36 @@ function explanation(told) {
     "section",
     { class: "why", "aria-label": "Why" },
     h("p", {}, h("b", {}, told.headline)),
-    (told.causes || []).length > 0 && h("ul", {}, told.causes.map((one) => h("li", {}, one.says || one.detail || one.text || words(one.code)))),
+    (told.causes || []).length > 0 && h("ul", {}, told.causes.map((one) => h("li", {}, one.sentence))),
   );
 }
 
-function attempts(run) {
-  const rows = (run.attempts || []).map((one) => [
-    String(one.attempt),
+function attempts(stories) {
+  const rows = stories.map((one) => [
+    [String(one.attempt), one.why && h("span", { class: "soft" }, one.why.sentence)],
     { content: moment(one.started_at), class: "when" },
-    one.started_at && one.finished_at ? length(Date.parse(one.finished_at) - Date.parse(one.started_at)) : "–",
+    one.took_ms === null ? "–" : length(one.took_ms),
     words(one.outcome),
-    one.http_status ? `HTTP ${one.http_status}` : "–",
-    { content: [one.error || "–", one.excerpt && h("pre", { tabindex: "0" }, one.excerpt)], class: "wide" },
+    { content: request(one), class: "wide" },
+    { content: answer(one), class: "wide" },
     h("code", {}, one.worker_id),
   ]);
-  return table("Attempts", ["Attempt", "Began", "Took", "Outcome", "Answer", "Error", "Worker"], rows, "No attempt is recorded: those that succeed at once leave only what stands above.");
+  return table("Attempts", ["Attempt", "Began", "Took", "Outcome", "Request", "Answer", "Worker"], rows, "There was none yet.");
+}
+
+function request({ request: sent, reached_target: reached }) {
+  const what = sent.handler ? [`handler `, h("code", {}, sent.handler)] : [h("code", {}, sent.method), " ", h("code", {}, sent.endpoint)];
+  const headers = Object.entries(sent.headers || {}).map(([name, value]) => h("span", { class: "soft" }, `${name}: ${value}`));
+  const size = sent.payload_bytes ? h("span", { class: "soft" }, `${count(sent.payload_bytes)} bytes of payload`) : null;
+  return [what, headers, size, reached !== "yes" && h("span", { class: "soft" }, `reached its target: ${reached}`)];
+}
+
+function answer(one) {
+  return [
+    one.http_status ? `HTTP ${one.http_status} ` : "",
+    one.error || (one.http_status ? "" : "–"),
+    one.excerpt && h("pre", { tabindex: "0" }, one.excerpt),
+  ];
 }
 
 function actions(run, again) {
@@ -107,8 +123,8 @@ function actions(run, again) {
   const redrive = async () => {
     if (!(await confirmed({ title: "Run it again?", text: "It gets all its attempts anew, the first at once.", action: "Redrive" }))) return;
     await attempt(async () => {
-      const { redriven_count: count, refused, not_found: missing } = await post("v1/dlq/redrive", { run_ids: [run.run_id] }, tenantQuery());
-      if (count) await done("It will run again.");
+      const { redriven_count: redriven, refused, not_found: missing } = await post("v1/dlq/redrive", { run_ids: [run.run_id] }, tenantQuery());
+      if (redriven) await done("It will run again.");
       else note(refused[0]?.detail || `${missing[0]} is not in the dead-letter queue.`, { bad: true });
     });
   };

@@ -61,7 +61,7 @@ export function table(caption, headings, rows, empty) {
   if (!rows.length) return h("div", { class: "scroll" }, h("div", { class: "empty" }, empty));
   return h(
     "div",
-    { class: "scroll" },
+    { class: "scroll", tabindex: "0", role: "region", "aria-label": caption },
     h(
       "table",
       {},
