@@ -233,7 +233,7 @@ async def test_a_run_whose_owner_died_is_watched_though_its_tenant_is_disabled(w
     async def no_leases(*args: Any) -> list[Run]:
         return []
 
-    world.memory.expired = no_leases  # type: ignore[method-assign]  # nothing but the timer leads to the run
+    world.memory.expired = no_leases  # type: ignore[method-assign,assignment]  # nothing but the timer leads to the run
     world.behave = lambda work: None
     [job_id] = await world.insert(*world.some(1, in_ms=1_000, retries=0))
     await world.clock.advance(2_000)

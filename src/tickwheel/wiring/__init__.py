@@ -20,6 +20,7 @@ from tickwheel.wiring.secrets import open_signing_secrets, reseal_store
 from tickwheel.wiring.shared_store import is_shared
 from tickwheel.wiring.stores import open_any_store, open_store, shown_store, store_url
 from tickwheel.wiring.system import system_clock, system_randomness
+from tickwheel.wiring.tenants import open_tenancy
 from tickwheel.wiring.unlimited import start_with_unlimited_credits
 from tickwheel.wiring.vault import find_vault, make_key_line
 from tickwheel.wiring.worker import WorkerProcess, open_worker
@@ -49,6 +50,7 @@ __all__ = [
     "open_node",
     "open_signing_secrets",
     "open_store",
+    "open_tenancy",
     "open_worker",
     "pending_steps",
     "registered_handlers",

@@ -1,10 +1,13 @@
 """What a process knows of its tenants: their records, kept fresh, and the limits that they are held to here."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 
+from tickwheel.adapters.system import SystemClock
 from tickwheel.adapters.telemetry.metrics import Metrics
-from tickwheel.config import Role
+from tickwheel.config import Role, Settings
+from tickwheel.domain.errors import ConfigError, FieldProblem
 from tickwheel.domain.quotas import LimitName
 from tickwheel.ports.clock import Clock
 from tickwheel.ports.events import EventSink
@@ -16,6 +19,7 @@ from tickwheel.services.quotas import DISABLED, Quotas, QuotaStore
 from tickwheel.services.scheduler import Scheduler
 from tickwheel.services.supervision import supervise
 from tickwheel.services.tenants import Tenants
+from tickwheel.wiring.stores import open_settings_store
 
 
 class Tenancy:
@@ -61,6 +65,20 @@ class Tenancy:
         members = [] if ownership is None else ownership.members()
         others = sum(m.standing is not Standing.SILENT and Role.API in m.note.roles for m in members)
         return 1 + others
+
+
+@asynccontextmanager
+async def open_tenancy(settings: Settings) -> AsyncIterator[tuple[Tenants, Quotas]]:
+    """Those of a store, for a command. Raises `ConfigError` and `StoreUnavailable`."""
+    if settings.store.startswith("memory:"):
+        raise ConfigError([FieldProblem("store", "memory: can't be looked into from another process")])
+    clock = SystemClock()
+    store = await open_settings_store(settings, clock)
+    try:
+        tenants = await open_tenants(store, clock)
+        yield tenants, Quotas(tenants, store, clock)
+    finally:
+        await store.aclose()
 
 
 async def open_tenants(registry: Registry, clock: Clock) -> Tenants:

@@ -20,7 +20,7 @@ import numpy as np
 
 from tickwheel.domain.columns import TIMER, Bools, ClaimAction, ClaimVerdict, Rows, empty
 from tickwheel.domain.id_columns import shards_of
-from tickwheel.domain.quotas import LimitName, TenantSettings
+from tickwheel.domain.quotas import NOTHING_SET, LimitName, TenantSettings
 from tickwheel.domain.run import IN_FLIGHT
 from tickwheel.ports.clock import Clock
 from tickwheel.ports.store import Ledger, WorkDefinition
@@ -115,7 +115,7 @@ class TenantGate:
 
     def waits_for(self, tenant_id: str) -> str | None:
         """Why due runs of the tenant wait here, in one word; None when none does."""
-        if self._tenants is not None and self.guards and self._tenants.of(tenant_id).disabled:
+        if self._settings_of(tenant_id).disabled:
             return DISABLED
         return LimitName.DUE_PER_SECOND.value if tenant_id in self._waiting else None
 
@@ -140,16 +140,18 @@ class TenantGate:
         self, timers: Rows, claims: Rows, works: Sequence[WorkDefinition | None]
     ) -> dict[str, list[int]]:
         """By tenant: what may not start now."""
-        if self._tenants is None or not self.guards:
+        if not self.guards:
             return {}
         self._turn_page()
-        share, found = self._share(), dict[str, list[int]]()
         skips = claims["action"] == ClaimAction.SKIP
+        if not skips.any() and self._all_fit(works):
+            return {}
+        share, found = self._share(), dict[str, list[int]]()
         for number in np.argsort(timers["due_ms"], kind="stable").tolist():
             work = works[number]
             if work is None:
                 continue
-            settings = self._tenants.of(work.tenant_id)
+            settings = self._settings_of(work.tenant_id)
             most = settings.limits.due_per_second
             if settings.disabled:
                 found.setdefault(work.tenant_id, []).append(number)
@@ -160,6 +162,19 @@ class TenantGate:
             else:
                 found.setdefault(work.tenant_id, []).append(number)
         return found
+
+    def _all_fit(self, works: Sequence[WorkDefinition | None]) -> bool:
+        """Whether all of them may start now, as a rule; then they are counted."""
+        share, limited = self._share(), dict[str, int]()
+        for tenant_id, count in Counter(work.tenant_id for work in works if work is not None).items():
+            settings = self._settings_of(tenant_id)
+            most = settings.limits.due_per_second
+            if settings.disabled or (most is not None and self._used[tenant_id] + count > _part(most, share)):
+                return False
+            if most is not None:
+                limited[tenant_id] = count
+        self._used.update(limited)
+        return True
 
     def answered(self, claims: Rows, works: Sequence[WorkDefinition | None], answers: Rows) -> None:
         """What became of claims that were admitted."""
@@ -212,12 +227,12 @@ class TenantGate:
             self._on_due()
 
     def _room(self, tenant_id: str, share: float, wanted: int) -> int:
-        settings = self._tenants.of(tenant_id) if self._tenants is not None else None
-        most = None if settings is None or settings.disabled else settings.limits.due_per_second
+        settings = self._settings_of(tenant_id)
+        most = None if settings.disabled else settings.limits.due_per_second
         return wanted if most is None else max(0, _part(most, share) - self._used[tenant_id])
 
     def _hold(self, tenant_id: str, timers: Rows) -> None:
-        if self._tenants is not None and self._tenants.of(tenant_id).disabled:
+        if self._settings_of(tenant_id).disabled:
             self._unserved.note_held(timers)
             self._dropped_disabled = True
             return
@@ -229,6 +244,9 @@ class TenantGate:
             return
         one.hold(timers)
         self.held_count += len(timers)
+
+    def _settings_of(self, tenant_id: str) -> TenantSettings:
+        return NOTHING_SET if self._tenants is None else self._tenants.of(tenant_id)
 
     def _start_waiting(self, tenant_id: str) -> _Waiting:
         one = self._waiting[tenant_id] = _Waiting()
