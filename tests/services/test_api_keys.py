@@ -115,6 +115,26 @@ async def test_an_expired_key_is_refused_though_it_was_remembered() -> None:
     assert await refused(nodes.authentication, text)
 
 
+async def test_what_takes_long_can_ask_whether_its_token_still_holds() -> None:
+    nodes = Nodes()
+    now_ms = nodes.clock.now_ms()
+    key_id, text = await nodes.make()
+    _, brief = await nodes.make(expires_ms=now_ms + 10_000)
+    holds = nodes.authentication.still_holds
+    for token in (text, brief):
+        await nodes.authentication.find(token.encode())
+        assert holds(token.encode())
+    assert holds(b"static-token-0123456")
+    assert not holds(b"another")
+    assert not holds(b"\xff\x00")
+    await nodes.clock.advance(10_000)
+    assert not holds(brief.encode())
+    await nodes.keys.revoke("acme", key_id, ACT)
+    assert not holds(text.encode())
+    nodes.authentication.ask(when_set_up=False)
+    assert holds(text.encode()), "an open server lets everybody go on"
+
+
 async def test_after_a_rotation_both_secrets_hold_until_the_grace_time_is_over() -> None:
     nodes = Nodes()
     key_id, old = await nodes.make()

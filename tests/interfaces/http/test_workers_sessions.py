@@ -9,6 +9,7 @@ import pytest
 from tickwheel.domain.errors import StoreUnavailable
 from tickwheel.domain.run import RunState
 from tickwheel.ports.workers import WorkerNote
+from tickwheel.services.authentication import Authentication
 
 from .pull_world import PullWorld, named, question
 
@@ -281,3 +282,22 @@ async def test_a_poll_while_the_store_is_away_begins_nothing_and_loses_nothing(
 
 async def away(*arguments: Any, **named_arguments: Any) -> Any:
     raise StoreUnavailable("the store is away")
+
+
+async def test_a_poll_whose_token_is_taken_back_while_it_waits_gets_no_runs(
+    world: PullWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise a worker that was shut out would get one more answer, with the secrets of its runs."""
+    held = True
+    monkeypatch.setattr(Authentication, "still_holds", lambda self, token: held)
+    client = world.client.with_token("somebody")
+    waiting = asyncio.create_task(world.take(client, wait=30))
+    await world.clock.advance(1_000)
+    assert not waiting.done()
+    held = False
+    run_id = await world.create()
+    await world.clock.advance(2_000)
+    assert (await waiting)["runs"] == []
+    held = True
+    [run] = (await world.take(client))["runs"]
+    assert (run["run_id"], run["attempt"]) == (run_id, 1)

@@ -40,6 +40,12 @@ async def principal_of(
         raise _unauthorized(str(refusal), allow_basic=allow_basic) from None
 
 
+def still_holds(authentication: Authentication, authorization: bytes | None) -> bool:
+    """Whether the token of a request that was let in, and then waited, is good now."""
+    given = None if authorization is None else _token_in(authorization, allow_basic=False)
+    return not authentication.required if given is None else authentication.still_holds(given)
+
+
 def require(principal: Principal, scope: Scope | None, *, for_installation: bool) -> None:
     """Raise the 403 `Refusal` unless the principal has the scope, and all tenants where it needs them."""
     if scope is not None and not principal.may(scope):

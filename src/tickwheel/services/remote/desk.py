@@ -108,9 +108,9 @@ class WorkerDesk:
         await asyncio.gather(*self._loops, return_exceptions=True)
         self._loops.clear()
 
-    async def poll(self, ask: Poll, gone: asyncio.Event) -> Polled:
+    async def poll(self, ask: Poll, gone: asyncio.Event, is_welcome: Callable[[], bool] = lambda: True) -> Polled:
         """See `Polling.poll`. The note says which tenant the caller is bound to."""
-        polled = await self._polling.poll(ask, gone)
+        polled = await self._polling.poll(ask, gone, is_welcome)
         refused: dict[int, str] = {}
         for position, run in enumerate(polled.runs):
             try:

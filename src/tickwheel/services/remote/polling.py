@@ -12,7 +12,7 @@ A poll that waits keeps the session, and looks now and then whether what the wor
 """
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 import msgspec
@@ -92,9 +92,10 @@ class Polling:
             if session.poll is not None:
                 session.poll.set()
 
-    async def poll(self, ask: Poll, gone: asyncio.Event) -> Polled:
+    async def poll(self, ask: Poll, gone: asyncio.Event, is_welcome: Callable[[], bool] = lambda: True) -> Polled:
         """Runs for a worker, at the latest after `wait_ms`; `gone` is set when its connection is.
 
+        Whoever is not welcome any more, after waiting, gets none.
         Raises `StoreUnavailable`, after handing back what had begun.
         """
         if self._closing:
@@ -102,7 +103,7 @@ class Polling:
         until_ms = self._clock.monotonic_ms() + ask.wait_ms
         session = await self._sessions.open(ask.worker, ask.note)
         over = self._supersede(session)
-        one = _Waiting(ask, session, gone, over, until_ms)
+        one = _Waiting(ask, session, gone, over, until_ms, is_welcome)
         if ask.holding is not None:
             missing = self._held.undelivered(session.incarnation, set(ask.holding))
             self._reports.hand_back(missing, UNDELIVERED)
@@ -213,9 +214,16 @@ class _Waiting:
     """A poll under way."""
 
     def __init__(
-        self, ask: Poll, session: Session, gone: asyncio.Event, over: asyncio.Event, until_ms: int
+        self,
+        ask: Poll,
+        session: Session,
+        gone: asyncio.Event,
+        over: asyncio.Event,
+        until_ms: int,
+        is_welcome: Callable[[], bool],
     ) -> None:
         self.ask, self.session, self.gone, self.over, self.until_ms = ask, session, gone, over, until_ms
+        self._is_welcome = is_welcome
         self.look_at_ms = 0
         self.cancelled: Sequence[RunKey] = ()
         self.lost: Sequence[RunKey] = ()
@@ -230,8 +238,8 @@ class _Waiting:
 
     @property
     def is_over(self) -> bool:
-        """Whether nobody reads what this poll is answered."""
-        return self.gone.is_set() or self.over.is_set()
+        """Whether nobody reads what this poll is answered, or may read it."""
+        return self.gone.is_set() or self.over.is_set() or not self._is_welcome()
 
     def wanted(self) -> Iterator[tuple[Sequence[Topic], int]]:
         """Topics to take from, highest lane first, each time with the most that may be taken of them by then."""

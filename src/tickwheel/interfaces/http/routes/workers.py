@@ -6,6 +6,7 @@ from typing import Final
 
 import msgspec
 
+from tickwheel.interfaces.http.auth import still_holds
 from tickwheel.interfaces.http.deps import Deps
 from tickwheel.interfaces.http.endpoints import Key
 from tickwheel.interfaces.http.resource import Call, Handler
@@ -53,7 +54,7 @@ class WorkerRoutes:
     """The pull protocol. Whoever has a token of one tenant works for that tenant only."""
 
     def __init__(self, deps: Deps) -> None:
-        self._found = deps.workers
+        self._found, self._authentication = deps.workers, deps.authentication
         self._secrets = RunSecrets(deps.vault)
         if deps.signing_secrets is not None:
             self._secrets = RunSecrets(deps.vault, deps.signing_secrets.values_for)
@@ -86,10 +87,10 @@ class WorkerRoutes:
         call.query.done()
         request, desk = decode(_POLL, await call.json_body(POLL_BYTES)), self._desk
         ask = poll_of(request, call.principal.tenant_id)
-        gone = asyncio.Event()
+        gone, authorization = asyncio.Event(), call.headers.get(b"authorization")
         with call.watching(gone):
             # Nothing is awaited between the last look at `gone` and the writing of the answer.
-            polled = await desk.poll(ask, gone)
+            polled = await desk.poll(ask, gone, lambda: still_holds(self._authentication, authorization))
         runs, unsent = assigned_runs(polled.runs, self._secrets)
         if unsent:
             desk.fail_unsent(polled.worker, unsent)
