@@ -1,6 +1,7 @@
 """TLS from end to end: the server's settings, who trusts whom, and what is said when something is wrong."""
 
 import json
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -186,3 +187,27 @@ def test_files_of_a_client_that_are_not_there_are_told(tmp_path: Path) -> None:
         Worker(server="https://127.0.0.1:1", client_cert="nix.crt")
     assert [problem.field for problem in refused.value.problems] == ["client_cert"]
     assert ServerTrust().problems() == []
+
+
+@pytest.mark.slow
+def test_several_processes_speak_tls_on_the_shared_port_and_alone(
+    tls_files: dict[str, str], blank_postgresql: str, tmp_path: Path
+) -> None:
+    flags = ("--store", blank_postgresql, "--processes", "2", "--tls-cert", tls_files["cert"])
+    with ServerProcess(*flags, "--tls-key", tls_files["key"], folder=tmp_path, command="serve") as server:
+        own = re.findall(r"\d+", server.wait_for_line("answer alone").partition("on ports")[2])
+        assert server.url.startswith("https://")
+        for url in (server.url, *(f"https://127.0.0.1:{port}" for port in own)):
+            with Client(url, ca_file=tls_files["ca"]) as client:
+                assert client.health().status == "ok"
+        server.terminate()
+        assert server.exit_code() == 0
+
+
+def test_several_processes_tell_once_what_is_wrong_with_the_files(
+    tls_files: dict[str, str], blank_postgresql: str, tmp_path: Path
+) -> None:
+    flags = ("--store", blank_postgresql, "--processes", "2", "--tls-cert", tls_files["cert"])
+    done = run_cli("serve", "--port", "0", *flags, "--tls-key", tls_files["client_key"], folder=tmp_path)
+    assert done.returncode == ExitCode.USAGE
+    assert done.stderr.count("tls_key: ") == 1
