@@ -21,7 +21,8 @@ def explain_absence(at_ms: int, known: Circumstances, gap: Period | None = None)
     """Why nothing of the job ran at that instant, or will. `gap`: it was asked for a time that never came."""
     causes = _causes(at_ms, known, gap)
     before_ms, after_ms = _neighbours(at_ms, known.job)
-    headline = f"There is no run at {at(at_ms)}: {causes[0].sentence[:1].lower()}{causes[0].sentence[1:]}"
+    what = f"There is no run at {at(at_ms)}" if gap is None else "There is no such time"
+    headline = f"{what}: {causes[0].sentence[:1].lower()}{causes[0].sentence[1:]}"
     return Explanation(Verdict.NO_RUN, headline, causes=tuple(causes), before_ms=before_ms, after_ms=after_ms)
 
 
@@ -29,9 +30,10 @@ def _causes(at_ms: int, known: Circumstances, gap: Period | None) -> list[Cause]
     job = known.job
     if not job.recurring:
         return [_of_one_off(at_ms, job)]
-    found = [] if gap is None else [_leapt_over(job, gap)]
+    if gap is not None:
+        return [_leapt_over(job, gap)]
     if not _is_occurrence(job, at_ms):
-        return [*found, *_outside(at_ms, job)]
+        return _outside(at_ms, job)
     if job.spec.start_ms is not None and at_ms < job.spec.start_ms:
         return [
             _cause(Code.BEFORE_START, f"the job has no occurrence before its start at {at(job.spec.start_ms)}")
@@ -40,7 +42,7 @@ def _causes(at_ms: int, known: Circumstances, gap: Period | None) -> list[Cause]
         return [_cause(Code.AFTER_END, f"the job has no occurrence from its end at {at(job.spec.end_ms)} on")]
     if job.state in (JobState.CANCELLED, JobState.DELETED) and at_ms > job.effective_ms:
         return [_cause(Code.JOB_OVER, f"the job was cancelled at {at(job.updated_ms or job.created_ms)}")]
-    return [*found, _due(at_ms, known)]
+    return [_due(at_ms, known)]
 
 
 def _due(at_ms: int, known: Circumstances) -> Cause:

@@ -57,6 +57,8 @@ def causes_of(run: RunFacts, wait: Wait, known: Circumstances) -> tuple[Cause, .
     clipped.sort(key=_weight, reverse=True)
     if known.waits_for in _NOW_WORDS and run.state not in IN_FLIGHT and not run.fence:
         code, words = _NOW_WORDS[known.waits_for]
+        if code is Code.WORKER_ABSENT and known.job.spec.target.type is TargetType.HANDLER:
+            words = f"no worker that lives does the handler {known.job.spec.target.name!r}"
         rest = [cause for cause in clipped if cause.code is not code]
         return (Cause(code, sentence(words), wait.from_ms, wait.until_ms), *_unlike(rest))
     uncovered_ms = wait.length_ms - _covered_ms(clipped)
