@@ -21,7 +21,7 @@ from tickwheel import (
     WaitTimedOut,
 )
 from tickwheel.domain.requests.fields import FIXED_FIELDS, children
-from tickwheel.interfaces.client import models, slo_models
+from tickwheel.interfaces.client import explanation_models, models, slo_models
 from tickwheel.interfaces.client.job_fields import (
     CatchUpFields,
     EditFields,
@@ -246,6 +246,11 @@ PAIRS = [
     (models.WorkerList, "WorkerList"),
     (slo_models.Objective, "ObjectiveBody"),
     (slo_models.Slo, "SloBody"),
+    (explanation_models.Cause, "CauseBody"),
+    (explanation_models.Step, "StepBody"),
+    (explanation_models.AttemptCall, "CallBody"),
+    (explanation_models.AttemptStory, "AttemptStoryBody"),
+    (explanation_models.Explanation, "ExplanationBody"),
     (models.Health, "HealthBody"),
 ]
 
