@@ -12,19 +12,11 @@ import msgspec
 
 from tickwheel.domain.columns import FLAG_HANDLER, FLAG_RECURRING
 from tickwheel.domain.concurrency import Limit
+from tickwheel.domain.lane import Lane as Lane
 from tickwheel.domain.outcome import RetryPolicy
 from tickwheel.domain.tenants import bucket_flags
 
 DEFAULT_TENANT: Final = "default"
-
-
-class Lane(IntEnum):
-    """Priority tier; a lower number goes first. Stored."""
-
-    CRITICAL = 0
-    HIGH = 1
-    DEFAULT = 2
-    LOW = 3
 
 
 class ScheduleType(StrEnum):

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from enum import IntEnum
 from typing import Final, NamedTuple
 
-from tickwheel.domain.job import Lane
+from tickwheel.domain.lane import Lane
 from tickwheel.domain.limits import TENANT_CHARS
 
 PARTS: Final = 1_000_000
