@@ -387,3 +387,35 @@ async def test_usage_says_how_many_jobs_there_are() -> None:
     usage = await desk.quotas.usage(TENANT)
     assert (usage.jobs, usage.jobs_at_least, usage.refused) == (7, False, {})
     assert (await desk.quotas.usage("nobody")).jobs == 0
+
+
+async def test_a_batch_takes_together_what_its_jobs_would_take_one_by_one() -> None:
+    """The same batches, once whole and once job by job: what is made, and what is left, is the same."""
+    limits = {"max_jobs": 25, "due_per_second": 6, "payload_bytes_per_second": 300}
+    whole, single = QuotaDesk(), QuotaDesk()
+    for desk in (whole, single):
+        await desk.limit(**limits)
+    for size, delay in ((3, 60), (2, 60), (4, 61), (8, 62), (5, 63), (9, 64)):
+        items = [{"delay_seconds": delay, "payload": {"x": "y" * 10}} for _ in range(size)]
+        together = await whole.batch(*items)
+        alone = [word_ for item in items for word_ in await single.batch(item)]
+        assert together == alone
+        for desk in (whole, single):
+            await desk.clock.advance(300)
+    usages = [await desk.quotas.usage(TENANT) for desk in (whole, single)]
+    assert usages[0].jobs == usages[1].jobs
+    assert usages[0].payload_bytes_spent == usages[1].payload_bytes_spent
+
+
+async def test_what_a_whole_batch_held_is_free_again_where_nothing_was_made() -> None:
+    desk = QuotaDesk()
+    await desk.limit(max_jobs=10, due_per_second=4, payload_bytes_per_second=1_000)
+    keys = [{"idempotency_key": f"k{n}", "payload": {"x": "y" * 50}} for n in range(4)]
+    assert await desk.batch(*keys) == ["made"] * 4
+    spent = (await desk.quotas.usage(TENANT)).payload_bytes_spent
+    await desk.clock.advance(1_000)  # the bucket is full again, and the jobs are due in the second after
+    for _ in range(5):
+        assert await desk.batch(*keys) == ["replayed"] * 4
+    assert spent > 200
+    assert (await desk.quotas.usage(TENANT)).payload_bytes_spent == 0
+    assert await desk.batch(*({} for _ in range(4))) == ["made"] * 4

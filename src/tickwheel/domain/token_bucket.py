@@ -45,6 +45,14 @@ class TokenBucket:
         self._level = level - cost
         return True
 
+    def take_of_level(self, count: int, now_ms: int) -> bool:
+        """Whether so many are there now; then they are gone. Unlike `take` it makes no debt."""
+        level, cost = self._refill(now_ms), count * _UNIT
+        if level < cost:
+            return False
+        self._level = level - cost
+        return True
+
     def give_back(self, count: int) -> None:
         """So many were taken and not used."""
         self._level = min(self._most, self._level + count * _UNIT)

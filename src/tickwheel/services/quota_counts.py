@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from heapq import heappop, heappush
 from typing import Final
 
@@ -88,28 +88,35 @@ class DueCounts:
 
     def take(self, tenant_id: str, second: int, most: int, now_second: int) -> bool:
         """Whether one more may be due in that second; then it is counted."""
-        counts = self._by_second.get(second)
-        used = 0 if counts is None else counts.get(tenant_id, 0)
-        if used >= most:
+        return self.take_many(tenant_id, {second: 1}, most, now_second)
+
+    def take_many(self, tenant_id: str, wanted: Mapping[int, int], most: int, now_second: int) -> bool:
+        """Whether so many more may be due in these seconds; then they are counted, else none is."""
+        if any(self.used(tenant_id, second) + count > most for second, count in wanted.items()):
             return False
+        for second, count in wanted.items():
+            self._count(tenant_id, second, count, now_second)
+        return True
+
+    def _count(self, tenant_id: str, second: int, count: int, now_second: int) -> None:
+        counts = self._by_second.get(second)
         if counts is None or tenant_id not in counts:
             if self._pairs >= DUE_PAIRS:
                 self._forget_before(now_second)
                 if self._pairs >= DUE_PAIRS:
-                    return True
+                    return
             self._pairs += 1
         if counts is None:
             self._forget_before(now_second)
             counts = self._by_second[second] = {}
             heappush(self._seconds, second)
-        counts[tenant_id] = used + 1
-        return True
+        counts[tenant_id] = counts.get(tenant_id, 0) + count
 
-    def give_back(self, tenant_id: str, second: int) -> None:
-        """One that was counted is not made."""
+    def give_back(self, tenant_id: str, second: int, count: int = 1) -> None:
+        """So many that were counted are not made."""
         counts = self._by_second.get(second)
-        if counts is not None and counts.get(tenant_id, 0) > 0:
-            counts[tenant_id] -= 1
+        if counts is not None and tenant_id in counts:
+            counts[tenant_id] = max(0, counts[tenant_id] - count)
 
     def used(self, tenant_id: str, second: int) -> int:
         """How many are due then."""

@@ -13,7 +13,7 @@ A limit that nobody has costs nothing: what there is to look at is settled when 
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple, Protocol
 
 import msgspec
@@ -31,14 +31,11 @@ from tickwheel.domain.token_bucket import TokenBucket
 from tickwheel.ports.clock import Clock
 from tickwheel.ports.keys import Key, KeyHolder
 from tickwheel.ports.store import NewJob
-from tickwheel.services.quota_counts import KNOWN_TENANTS, DueCounts, JobCount, RequestCounts
+from tickwheel.services.quota_counts import KNOWN_TENANTS, JobCount, RequestCounts
+from tickwheel.services.quota_rates import Rates, Used, add_bucket, size_of
 from tickwheel.services.tenants import Tenants
 
 JOBS_RETRY_S: Final = 60
-SOON_MS: Final = 5_000
-FAR_RETRY_S: Final = 60
-"""What is refused for a second far ahead is not to be had a moment later."""
-BUCKETS: Final = 50_000
 DISABLED: Final = "disabled"
 """Beside the names of limits: what a request of a disabled tenant is refused for."""
 COUNTED_JOBS: Final = 100_000
@@ -78,20 +75,20 @@ class Usage(msgspec.Struct, frozen=True):
     refused: dict[str, int]
 
 
-class _Reserved(NamedTuple):
-    """What one new job holds until it is stored or not."""
+class _Held(NamedTuple):
+    """What admitted jobs of one tenant hold until they are stored or not."""
 
     tenant_id: str
     counted: bool  # among the tenant's jobs
-    second: int | None  # in which it is due, where that is counted
-    payload_bytes: int  # taken from the bucket
+    numbers: Sequence[int]  # which of the insert's jobs they are
+    used: Sequence[Used]  # by time, in the same order; empty: nothing
 
 
 class Admission:
     """What became of the jobs of one insert: an error or None for each, in order."""
 
-    def __init__(self, errors: Sequence[TickwheelError | None], reserved: Sequence[_Reserved | None]) -> None:
-        self.errors, self.reserved = errors, reserved
+    def __init__(self, errors: Sequence[TickwheelError | None], held: Sequence[_Held]) -> None:
+        self.errors, self.held = errors, held
 
 
 class Quotas:
@@ -102,9 +99,8 @@ class Quotas:
     ) -> None:
         self._tenants, self._store, self._clock, self._api_nodes = tenants, store, clock, api_nodes
         self._requests: dict[str, TokenBucket] = {}
-        self._payloads: dict[str, TokenBucket] = {}
+        self._rates = Rates(clock, self._note_refused)
         self._jobs: dict[str, JobCount] = {}
-        self._due = DueCounts()
         self._came = RequestCounts()
         self._refused: dict[str, Counter[str]] = {}
         self.refused: Counter[str] = Counter()
@@ -121,11 +117,10 @@ class Quotas:
         self.bounds_jobs = disabled or any(
             getattr(one.limits, name) is not None for one in everybody for name in _CREATION
         )
-        # Whoever's rate is another one begins with a full bucket; the others go on as they were.
-        for buckets, of in ((self._requests, _request_rate), (self._payloads, _payload_rate)):
-            for tenant_id, bucket in list(buckets.items()):
-                if of(self._tenants.of(tenant_id).limits) != bucket.rate:
-                    del buckets[tenant_id]
+        self._rates.settle_rules(lambda tenant_id: self._tenants.of(tenant_id).limits)
+        for tenant_id, bucket in list(self._requests.items()):
+            if _request_rate(self._tenants.of(tenant_id).limits) != bucket.rate:
+                del self._requests[tenant_id]
 
     def check_request(self, tenant_id: str, *, by_operator: bool = False) -> None:
         """Before a request of the tenant is looked at. Raises `QuotaExceeded` and `TenantDisabled`.
@@ -145,7 +140,8 @@ class Quotas:
             return
         bucket = self._requests.get(tenant_id)
         if bucket is None:
-            bucket = self._new_bucket(self._requests, tenant_id, _request_rate(settings.limits), now_ms)
+            fresh = TokenBucket(*_request_rate(settings.limits), now_ms, self._parts)
+            bucket = add_bucket(self._requests, tenant_id, fresh, now_ms)
         if not bucket.take(1, now_ms):
             self._note_refused(tenant_id, LimitName.REQUESTS_PER_SECOND)
             wait_ms = bucket.wait_ms(1, now_ms)
@@ -161,34 +157,29 @@ class Quotas:
         """Before a job gets this payload by an edit. Raises `InvalidRequest`."""
         most = self._tenants.of(tenant_id).limits.max_payload_bytes if self.bounds_jobs else None
         if most is not None:
-            self._check_size(tenant_id, _size(payload), most)
+            self._check_size(tenant_id, size_of(payload), most)
 
     async def admit(self, jobs: Sequence[NewJob]) -> Admission:
         """Which of these may be stored; those hold what they need until `settle`."""
         errors: list[TickwheelError | None] = [None] * len(jobs)
-        reserved: list[_Reserved | None] = [None] * len(jobs)
+        held: list[_Held] = []
         by_tenant: dict[str, list[int]] = {}
         for number, new in enumerate(jobs):
             by_tenant.setdefault(new.job.tenant_id, []).append(number)
         for tenant_id, numbers in by_tenant.items():
-            await self._admit_of(tenant_id, jobs, numbers, errors, reserved)
+            held.append(await self._admit_of(tenant_id, jobs, numbers, errors))
         await self._let_through_replays(jobs, errors)
-        return Admission(errors, reserved)
+        return Admission(errors, held)
 
-    def settle(self, admission: Admission, made: Iterable[bool]) -> None:
+    def settle(self, admission: Admission, made: Sequence[bool]) -> None:
         """Whether each of these was made; what the others held is free again."""
-        jobs: Counter[str] = Counter()
-        made_jobs: Counter[str] = Counter()
-        for held, is_made in zip(admission.reserved, made, strict=True):
-            if held is None:
-                continue
-            if held.counted:
-                jobs[held.tenant_id] += 1
-                made_jobs[held.tenant_id] += is_made
-            if not is_made:
-                self._free(held)
-        for tenant_id, count in jobs.items():
-            self._jobs[tenant_id].settle(count, made_jobs[tenant_id])
+        for held in admission.held:
+            unmade = [place for place, number in enumerate(held.numbers) if not made[number]]
+            if held.counted and held.numbers:
+                self._jobs[held.tenant_id].settle(len(held.numbers), len(held.numbers) - len(unmade))
+            if held.used:
+                for place in unmade:
+                    self._rates.free(held.tenant_id, held.used[place])
 
     async def usage(self, tenant_id: str) -> Usage:
         """What the tenant uses. Raises `StoreUnavailable`."""
@@ -197,13 +188,13 @@ class Quotas:
         jobs = await self._store.count_jobs(tenant_id, most)
         counted = whole_tenant(tenant_id)
         running = None if limits.concurrency is None else await self._store.count_running(counted)
-        now_ms, payloads = self._clock.monotonic_ms(), self._payloads.get(tenant_id)
+        now_ms = self._clock.monotonic_ms()
         return Usage(
             jobs=jobs,
             jobs_at_least=jobs >= most,
             running=running,
-            due_this_second=self._due.used(tenant_id, self._clock.now_ms() // 1_000),
-            payload_bytes_spent=0 if payloads is None else payloads.spent(now_ms),
+            due_this_second=self._rates.due_in(tenant_id, self._clock.now_ms() // 1_000),
+            payload_bytes_spent=self._rates.payload_bytes_spent(tenant_id),
             requests_last_second=self._came.last(tenant_id, 1, now_ms),
             requests_last_minute=self._came.last(tenant_id, 60, now_ms),
             refused=dict(self._refused.get(tenant_id, {})),
@@ -215,42 +206,63 @@ class Quotas:
         jobs: Sequence[NewJob],
         numbers: Sequence[int],
         errors: list[TickwheelError | None],
-        reserved: list[_Reserved | None],
-    ) -> None:
+    ) -> _Held:
         settings = self._tenants.of(tenant_id)
         limits = settings.limits
         if settings.disabled:
             for number in numbers:
                 errors[number] = self._disabled(tenant_id)
-            return
+            return _Held(tenant_id, False, (), ())
         if limits.max_payload_bytes is not None:
             numbers = [n for n in numbers if self._fits(tenant_id, jobs[n], limits.max_payload_bytes, n, errors)]
+        counted = limits.max_jobs is not None
         room = len(numbers)
         if limits.max_jobs is not None and numbers:
             room = await self._room_for_jobs(tenant_id, len(numbers), limits.max_jobs)
-        left = room
+        if room == len(numbers):
+            if limits.due_per_second is None and limits.payload_bytes_per_second is None:
+                return _Held(tenant_id, counted, numbers, ())
+            all_used = self._rates.take_all(tenant_id, [jobs[number] for number in numbers], limits)
+            if all_used is not None:
+                return _Held(tenant_id, counted, numbers, all_used)
+        return self._admit_some(tenant_id, jobs, numbers, room, errors)
+
+    def _admit_some(
+        self,
+        tenant_id: str,
+        jobs: Sequence[NewJob],
+        numbers: Sequence[int],
+        room: int,
+        errors: list[TickwheelError | None],
+    ) -> _Held:
+        """One by one, where not all of them may be stored."""
+        limits = self._tenants.of(tenant_id).limits
+        counted = limits.max_jobs is not None
+        admitted: list[int] = []
+        used: list[Used] = []
         for number in numbers:
-            new = jobs[number]
-            if not left:
+            if len(admitted) == room:
                 errors[number] = self._too_many_jobs(tenant_id, limits)
                 continue
             try:
-                reserved[number] = self._take_rates(tenant_id, new, limits)
-                left -= 1
+                used.append(self._rates.take(tenant_id, jobs[number], limits))
+                admitted.append(number)
             except QuotaExceeded as error:
                 errors[number] = error
-        if limits.max_jobs is not None and left:
-            self._jobs[tenant_id].settle(left, 0)
+        if counted and len(admitted) < room:
+            self._jobs[tenant_id].settle(room - len(admitted), 0)
+        return _Held(tenant_id, counted, admitted, used)
 
     def _fits(
         self, tenant_id: str, new: NewJob, most: int, number: int, errors: list[TickwheelError | None]
     ) -> bool:
+        if size_of(new.job.payload) <= most:
+            return True
         try:
-            self._check_size(tenant_id, _size(new.job.payload), most)
+            self._check_size(tenant_id, size_of(new.job.payload), most)
         except InvalidRequest as error:
             errors[number] = error
-            return False
-        return True
+        return False
 
     def _check_size(self, tenant_id: str, size_bytes: int, most_bytes: int) -> None:
         if size_bytes <= most_bytes:
@@ -271,41 +283,6 @@ class Quotas:
             wanted, limit, lambda at_most: self._store.count_jobs(tenant_id, at_most), self._clock
         )
 
-    def _take_rates(self, tenant_id: str, new: NewJob, limits: TenantLimits) -> _Reserved:
-        """What is counted by time. Raises `QuotaExceeded`, and then nothing is taken."""
-        second, size_bytes = None, 0
-        if limits.due_per_second is not None and new.timer is not None:
-            now_ms = self._clock.now_ms()
-            second = max(new.timer.due_ms, now_ms) // 1_000
-            if not self._due.take(tenant_id, second, limits.due_per_second, now_ms // 1_000):
-                self._note_refused(tenant_id, LimitName.DUE_PER_SECOND)
-                raise _too_many_due(limits.due_per_second, second, now_ms)
-        rate = limits.payload_bytes_per_second
-        if rate is not None:
-            size_bytes, now_ms = _size(new.job.payload), self._clock.monotonic_ms()
-            bucket = self._payloads.get(tenant_id)
-            if bucket is None:
-                bucket = self._new_bucket(self._payloads, tenant_id, _payload_rate(limits), now_ms)
-            if not bucket.take(size_bytes, now_ms):
-                if second is not None:
-                    self._due.give_back(tenant_id, second)
-                self._note_refused(tenant_id, LimitName.PAYLOAD_BYTES_PER_SECOND)
-                wait_ms = bucket.wait_ms(size_bytes, now_ms)
-                raise QuotaExceeded(
-                    f"the tenant may store {rate} bytes of payload per second; send it again in {wait_ms} ms",
-                    limit=LimitName.PAYLOAD_BYTES_PER_SECOND,
-                    retry_after_s=max(1, -(-wait_ms // 1_000)),
-                    used=rate,
-                    allowed=rate,
-                )
-        return _Reserved(tenant_id, limits.max_jobs is not None, second, size_bytes)
-
-    def _free(self, held: _Reserved) -> None:
-        if held.second is not None:
-            self._due.give_back(held.tenant_id, held.second)
-        if held.payload_bytes and (bucket := self._payloads.get(held.tenant_id)) is not None:
-            bucket.give_back(held.payload_bytes)
-
     async def _let_through_replays(self, jobs: Sequence[NewJob], errors: list[TickwheelError | None]) -> None:
         """What was refused and carries a key that is used already: the insert answers it, and makes nothing."""
         asked = [
@@ -320,22 +297,13 @@ class Quotas:
             if holder is not None:
                 errors[number] = None
 
-    def _new_bucket(
-        self, buckets: dict[str, TokenBucket], tenant_id: str, rate: tuple[int, int], now_ms: int
-    ) -> TokenBucket:
-        if len(buckets) >= BUCKETS:
-            for name in [name for name, bucket in buckets.items() if bucket.is_full(now_ms)]:
-                del buckets[name]
-        bucket = buckets[tenant_id] = TokenBucket(*rate, now_ms, self._parts)
-        return bucket
-
     def _renew_share(self) -> None:
         parts = max(1, self._api_nodes())
         if parts != self._parts:
             self._parts = parts
-            for buckets in (self._requests, self._payloads):
-                for bucket in buckets.values():
-                    bucket.share(parts)
+            self._rates.share(parts)
+            for bucket in self._requests.values():
+                bucket.share(parts)
 
     def _too_many_jobs(self, tenant_id: str, limits: TenantLimits) -> QuotaExceeded:
         allowed = limits.max_jobs or 0
@@ -367,24 +335,3 @@ class Quotas:
 def _request_rate(limits: TenantLimits) -> tuple[int, int]:
     rate = limits.requests_per_second or 0
     return rate, limits.requests_burst or rate
-
-
-def _payload_rate(limits: TenantLimits) -> tuple[int, int]:
-    rate = limits.payload_bytes_per_second or 0
-    return rate, rate
-
-
-def _too_many_due(allowed: int, second: int, now_ms: int) -> QuotaExceeded:
-    is_soon = second * 1_000 - now_ms < SOON_MS
-    return QuotaExceeded(
-        f"{allowed} runs of the tenant are due in that second, which is all it may have; spread them, for"
-        " instance by an instant that differs from job to job by some seconds",
-        limit=LimitName.DUE_PER_SECOND,
-        retry_after_s=1 if is_soon else FAR_RETRY_S,
-        used=allowed,
-        allowed=allowed,
-    )
-
-
-def _size(payload: str) -> int:
-    return len(payload) if payload.isascii() else len(payload.encode())
