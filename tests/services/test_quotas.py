@@ -391,7 +391,7 @@ async def test_usage_says_how_many_jobs_there_are() -> None:
 
 async def test_a_batch_takes_together_what_its_jobs_would_take_one_by_one() -> None:
     """The same batches, once whole and once job by job: what is made, and what is left, is the same."""
-    limits = {"max_jobs": 25, "due_per_second": 6, "payload_bytes_per_second": 300}
+    limits: dict[str, Any] = {"max_jobs": 25, "due_per_second": 6, "payload_bytes_per_second": 300}
     whole, single = QuotaDesk(), QuotaDesk()
     for desk in (whole, single):
         await desk.limit(**limits)
