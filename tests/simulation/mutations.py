@@ -31,6 +31,7 @@ from tickwheel.services.ownership.node_note import NodeNote
 from tickwheel.services.ownership.pairs import Pairs
 from tickwheel.services.ownership.placement import Plan
 from tickwheel.services.ownership.unresolved import Unresolved
+from tickwheel.services.plans import Planner
 from tickwheel.services.reaper import Reaper
 
 from . import scenes_claims as claims
@@ -82,6 +83,11 @@ def _position_of_the_node(original: Any) -> Any:
             self.add([one.shard], main.prev, 0 if one.pair is None else one.pair.ack_ms)
 
     return adopt
+
+
+def _forgets_limits_of_tenants(stack: ExitStack) -> None:
+    nothing = property(lambda self: None, lambda self, limit_of: None)
+    stack.enter_context(patch.object(Planner, "tenant_limit", nothing, create=True))
 
 
 class _LateHi:
@@ -344,6 +350,13 @@ MUTATIONS: Sequence[Mutation] = (
     ),
     Mutation("F6", "an end needs the token only", claims.cancel_of_a_running_attempt, ("I4 final", *AFTER)),
     Mutation("L1", "claims count slots without a lock", claims.two_nodes_claim_for_one_key, ("L1 limit",)),
+    Mutation(
+        "L1",
+        "claims don't bring along what a tenant may have",
+        claims.more_runs_than_their_tenant_may_have,
+        ("L1 limit",),
+        _forgets_limits_of_tenants,
+    ),
     Mutation(
         "L2",
         "what waits for a slot is not tried again",

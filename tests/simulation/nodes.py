@@ -29,6 +29,7 @@ from tickwheel.testing.model import ModelDatabase, ModelStore, Process, ProcessC
 from tickwheel.testing.seeded_randomness import SeededRandomness
 
 from .coordination import Coordination, CoordinatorLink
+from .rulebook import TENANT_LIMITS
 from .targets import TargetExecutor, Targets
 
 T = TypeVar("T")
@@ -112,6 +113,7 @@ class Node:
             buffer=buffer,
             queue=None if queue_of is None else queue_of(self.process, self.clock),
         )
+        self.scheduler._planner.tenant_limit = TENANT_LIMITS.get
         self.ownership = Ownership(
             store=self.store,
             coordinator=CoordinatorLink(coordination, self.process),

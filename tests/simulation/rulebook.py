@@ -18,16 +18,18 @@ Each violation names the invariant that is broken:
 | E7 overlap | no occurrence begins while an earlier one of a job that forbids it is not over |
 | G1 restless | in calm weather no shard changes hands |
 | G2 killed the living | a coordinator that was away is no reason to declare anybody dead |
-| L1 limit | no more runs are in flight than a limit of concurrency allows; no slot outlives its run |
+| L1 limit | no more runs are in flight than a limit of a job or tenant allows; no slot outlives its run |
 | T1 tenant | no worker of a tenant gets a run of another one |
 | T2 reached | runs reach their tenant's own workers, and others when these are gone |
 | I12 slots | no process runs more attempts than it has slots |
 """
 
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
-from tickwheel.domain.concurrency import counted
+from tickwheel.domain.concurrency import Counted, counted
 from tickwheel.domain.job import Job, JobState, Overlap
 from tickwheel.domain.outcome import LOST_LIMIT_COUNT
 from tickwheel.domain.run import FINAL, IN_FLIGHT, TERMINAL, RunState
@@ -37,6 +39,8 @@ from tickwheel.testing.model import ModelDatabase
 from .targets import Start
 
 RunKey = tuple[bytes, int]
+TENANT_LIMITS: Final[Mapping[str, int]] = {"acme": 4}
+"""What the records of tenants say: so many runs of theirs may be in flight, whatever their jobs state."""
 
 
 class Violation(AssertionError):
@@ -178,7 +182,7 @@ class Rulebook:
 
     def _check_limits(self, job: Job, run: Run) -> None:
         tables = self.database.tables
-        for limit in counted(job.spec.concurrency, job.tenant_id, job.name):
+        for limit in _limits(job):
             self.counts["limited starts"] += 1
             others = [key for key in tables.in_flight if limit.name in _names(tables.jobs[key[0]])]
             if len(others) > limit.limit:
@@ -199,8 +203,12 @@ class Rulebook:
             self.broken("I8 attempts", f"{_text(run)} has used up {run.attempt}")
 
 
+def _limits(job: Job) -> Sequence[Counted]:
+    return counted(job.spec.concurrency, job.tenant_id, job.name, TENANT_LIMITS.get(job.tenant_id, 0))
+
+
 def _names(job: Job) -> set[str]:
-    return {limit.name for limit in counted(job.spec.concurrency, job.tenant_id, job.name)}
+    return {limit.name for limit in _limits(job)}
 
 
 def _text(run: Run) -> str:

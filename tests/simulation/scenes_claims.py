@@ -13,9 +13,11 @@ from tickwheel.ports.store import NewJob
 from tickwheel.testing.model import Fate as CallFate
 
 from .nodes import SLOTS, Node
+from .rulebook import TENANT_LIMITS
 from .stage import TENANT, Stage
 from .targets import FAILED, Fate
 
+LIMITED = "acme"
 EVERY_SECOND = "* * * * * *"
 EVERY_SECOND_SECOND = ("*/2 * * * * *", "1/2 * * * * *")
 
@@ -222,6 +224,16 @@ async def two_nodes_claim_for_one_key(stage: Stage) -> None:
     stage.attempts(1_000)
     shards = [next(iter(node.scheduler.holdings.shards())) for node in (first, second)]
     await stage.add(*(stage.job(200, shard=shard, concurrency=(Limit(1, key="k"),)) for shard in shards))
+    await stage.pass_ms(4_000)
+
+
+async def more_runs_than_their_tenant_may_have(stage: Stage) -> None:
+    """Jobs that state no limit are due at two nodes at once; the record of their tenant states one."""
+    nodes = await stage.start("a", "b")
+    stage.attempts(1_000)
+    shards = [next(iter(node.scheduler.holdings.shards())) for node in nodes]
+    for _ in range(TENANT_LIMITS[LIMITED]):
+        await stage.add(*(stage.job(200, shard=shard, tenant_id=LIMITED) for shard in shards))
     await stage.pass_ms(4_000)
 
 
