@@ -16,10 +16,12 @@ from tickwheel.services.scheduler import Scheduler
 from tickwheel.services.tenants import Tenants
 from tickwheel.testing.seeded_randomness import SeededRandomness
 
+from ...planted import SECRET_HEADERS
 from ...services.world import World
 from .asgi_client import AsgiClient, Reply
 
 ENDPOINT = "https://example.com/hook"
+TARGET = {"endpoint": ENDPOINT, "headers": SECRET_HEADERS}
 
 
 class HttpWorld(World):
@@ -33,12 +35,13 @@ class HttpWorld(World):
     quotas: Quotas
 
     async def open(self, *tokens: str) -> "HttpWorld":
+        self.tenants = Tenants(self.store, self.clock)
+        await self.tenants.refresh()
         self.scheduler = await self.start()
+        self.scheduler.follow(self.tenants)
         deps = (self.store, self.scheduler, self.clock)
         self.keys = ApiKeys(self.store, self.clock, SeededRandomness(9))
-        self.tenants = Tenants(self.store, self.clock)
         self.quotas = Quotas(self.tenants, self.store, self.clock)
-        self.scheduler.follow(self.tenants)
         jobs = Jobs(*deps, SeededRandomness(3))
         jobs.limit_by(self.quotas)
         self.deps = Deps(
@@ -76,7 +79,7 @@ class HttpWorld(World):
         return answer
 
     async def cron(self, expression: str = "*/5 * * * *", **fields: Any) -> dict[str, Any]:
-        body = {"schedule_type": "CRON", "cron_expression": expression, "target": {"endpoint": ENDPOINT}, **fields}
+        body = {"schedule_type": "CRON", "cron_expression": expression, "target": TARGET, **fields}
         reply = await self.client.post("/v1/jobs", body)
         assert reply.status == 201, reply.body
         answer: dict[str, Any] = reply.json
@@ -88,7 +91,7 @@ class HttpWorld(World):
 
 def one_off(**fields: Any) -> dict[str, Any]:
     """The body of a valid request."""
-    body: dict[str, Any] = {"schedule_type": "DELAYED", "target": {"endpoint": ENDPOINT}, **fields}
+    body: dict[str, Any] = {"schedule_type": "DELAYED", "target": TARGET, **fields}
     if not {"delay_seconds", "execute_at", "run_at_epoch_ms"} & body.keys() and body["schedule_type"] != "INSTANT":
         body["delay_seconds"] = 60
     return body
