@@ -36,7 +36,7 @@ def test_healthy_machine(call: Callable[..., Result], tmp_path: Path) -> None:
     assert "migrations to do" in found["store"]["text"]
     assert not (tmp_path / "data").exists(), "looking changes nothing"
     names = ["tickwheel", "python", "libraries", "time zones", "event loop", "data folder", "disk", "store"]
-    assert list(found) == [*names, "open files", "clock", "port", "handlers"]
+    assert list(found) == [*names, "secrets", "open files", "clock", "port", "handlers"]
     text = call("doctor", "--data", str(tmp_path / "data"), "--port", "0").stdout
     assert "ok    time zones" in text
 
