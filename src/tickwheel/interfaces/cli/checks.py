@@ -34,7 +34,7 @@ _MIB: Final = 1 << 20
 DISK_FAIL_BYTES: Final = 100 * _MIB
 DISK_WARN_BYTES: Final = 1024 * _MIB
 OTHER_FILES_COUNT: Final = 512
-"""Descriptors for clients, the database and the rest, beside one per webhook in flight."""
+"""Descriptors for the database and the rest, beside one per connection and per webhook in flight."""
 CLOCK_WATCHED_S: Final = 0.25
 CLOCK_WARN_MS: Final = 20
 PROBE_SECONDS: Final = 2.0
@@ -154,11 +154,11 @@ def _store(settings: Settings) -> Iterator[Finding]:
 
 def _files(settings: Settings) -> Iterator[Finding]:
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = settings.webhook_slots + OTHER_FILES_COUNT
+    wanted = settings.connections + settings.webhook_slots + OTHER_FILES_COUNT
     if hard == resource.RLIM_INFINITY or hard >= wanted:
         yield Finding("open files", Level.OK, "unlimited" if hard == resource.RLIM_INFINITY else f"{hard:,}")
     else:
-        remedy = f"Raise it to {wanted:,} (ulimit -Hn, or LimitNOFILE= in systemd), or lower --webhook-slots."
+        remedy = f"Raise it to {wanted:,} (ulimit -Hn, or LimitNOFILE= in systemd), or lower --connections."
         yield Finding("open files", Level.WARN, f"at most {hard:,}", remedy)
 
 
