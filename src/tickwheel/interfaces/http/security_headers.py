@@ -19,10 +19,13 @@ _UNLESS_SAID: Final[tuple[Header, ...]] = (
     (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'"),
 )
 _ALL: Final = _ALWAYS + _UNLESS_SAID
+_MAY_BE_SAID: Final = frozenset(name for name, _ in _UNLESS_SAID)
 
 
 def with_security(headers: Sequence[Header]) -> list[Header]:
     """These headers, and those that are missing."""
-    said = [name for name, _ in headers if name in (b"cache-control", b"content-security-policy")]
-    more = _ALL if not said else (*_ALWAYS, *(header for header in _UNLESS_SAID if header[0] not in said))
-    return [*headers, *more]
+    for name, _ in headers:
+        if name in _MAY_BE_SAID:
+            said = {name for name, _ in headers}
+            return [*headers, *_ALWAYS, *(header for header in _UNLESS_SAID if header[0] not in said)]
+    return [*headers, *_ALL]
