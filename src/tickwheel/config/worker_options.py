@@ -8,7 +8,7 @@ from tickwheel.config.server_trust import ServerTrust
 class WorkerOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Checked already. No server: it uses the store of the settings.
 
-    `tenant_id`: it gets runs of that tenant only. Over HTTP the token says so.
+    `tenant_id`: it gets runs of that tenant only. Over HTTP the token says so. `metrics_port` None: it shows none.
     """
 
     servers: tuple[str, ...] = ()
@@ -20,3 +20,4 @@ class WorkerOptions(msgspec.Struct, frozen=True, kw_only=True):
     prefetch: int | None = None
     webhooks: bool = False
     tenant_id: str | None = None
+    metrics_port: int | None = None

@@ -20,6 +20,8 @@ from tickwheel.adapters.pull import HttpCalls, HttpSource
 from tickwheel.adapters.system import SystemClock, SystemRandomness
 from tickwheel.adapters.telemetry.fanout import Fanout
 from tickwheel.adapters.telemetry.logs import LogSink, configure_logs
+from tickwheel.adapters.telemetry.metrics import Metrics
+from tickwheel.adapters.telemetry.store_calls import StoreCalls
 from tickwheel.config import Settings, WorkerOptions
 from tickwheel.domain.errors import ConfigError, FieldProblem
 from tickwheel.domain.job import TargetType
@@ -37,6 +39,7 @@ from tickwheel.services.tenants import Tenants
 from tickwheel.wiring.accelerators import with_brief_leases
 from tickwheel.wiring.cluster import advertised_host
 from tickwheel.wiring.executors import handlers_of, signing_keys_of, webhooks
+from tickwheel.wiring.measured_store import measured
 from tickwheel.wiring.node import node_name
 from tickwheel.wiring.queues import open_queue, queue_url
 from tickwheel.wiring.secrets import Secrets, open_secrets
@@ -59,9 +62,11 @@ class WorkerProcess:
         name: str,
         handlers: Sequence[str],
         where: str,
+        metrics: Metrics,
         closers: Sequence[Callable[[], Awaitable[object]]] = (),
     ) -> None:
         self.loop, self.name, self.handlers, self.where = loop, name, tuple(handlers), where
+        self.metrics = metrics
         self._closers = closers
 
     async def start(self) -> None:
@@ -121,7 +126,9 @@ class _Parts:
     def __init__(self, settings: Settings, options: WorkerOptions, handlers: Handlers) -> None:
         self._settings, self._options, self._handlers = settings, options, handlers
         self._name = options.name or node_name()
-        self._events: EventSink = Fanout([LogSink()])
+        self._metrics = Metrics()
+        self._metrics.show("build_info", lambda: {version("tickwheel"): 1.0})
+        self._events: EventSink = Fanout([LogSink(), self._metrics])
 
     async def over_http(self) -> WorkerProcess:
         clock = SystemClock()
@@ -140,7 +147,8 @@ class _Parts:
             raise ConfigError([FieldProblem("store", _ONE_PROCESS)])
         machine = SystemClock()
         clock = StoreClock(machine=machine, wall_ms=machine.wall_ms)
-        store, warnings = await open_shared_store(self._settings, clock)
+        shared, warnings = await open_shared_store(self._settings, clock)
+        store = measured(shared, StoreCalls(self._metrics), clock)
         closers: list[Callable[[], Awaitable[object]]] = [store.aclose]
         try:
             for warning in warnings:
@@ -221,7 +229,14 @@ class _Parts:
     def _process(
         self, loop: WorkerLoop, where: str, closers: Sequence[Callable[[], Awaitable[object]]]
     ) -> WorkerProcess:
-        return WorkerProcess(loop, name=self._name, handlers=self._handlers.names, where=where, closers=closers)
+        return WorkerProcess(
+            loop,
+            name=self._name,
+            handlers=self._handlers.names,
+            where=where,
+            metrics=self._metrics,
+            closers=closers,
+        )
 
 
 def _webhooks(settings: Settings, clock: Clock, opened: Secrets | None, tenants: Tenants | None) -> BuildExecutor:

@@ -5,7 +5,7 @@ from typing import Any, Final
 import click
 from click.core import ParameterSource
 
-from tickwheel.config import ENV_PREFIX, Settings, WorkerOptions, setting_default
+from tickwheel.config import ENV_PREFIX, MAX_PORT, Settings, WorkerOptions, setting_default
 from tickwheel.domain.errors import ConfigError, FieldProblem
 from tickwheel.interfaces.cli.settings_options import ALL, read_settings, settings_options
 from tickwheel.interfaces.cli.trust_options import pop_trust, trust_options
@@ -95,6 +95,12 @@ DEFAULT_CONCURRENCY: Final = "10"
 @click.option(
     "--tenant", metavar="ID", help="With a store: get runs of this tenant only. A token says it by itself."
 )
+@click.option(
+    "--metrics-port",
+    type=click.IntRange(0, MAX_PORT),
+    metavar="PORT",
+    help="Show /metrics for Prometheus on this port of --host (0: a free one). It asks for no token.",
+)
 @click.option("--reload", is_flag=True, help="Start again whenever a .py file under this folder changes.")
 @settings_options(leave_out=LEFT_OUT)
 @click.pass_context
@@ -166,5 +172,6 @@ def read_options(context: click.Context, given: dict[str, Any]) -> tuple[WorkerO
         prefetch=given["prefetch"],
         webhooks=given["webhooks"],
         tenant_id=given["tenant"],
+        metrics_port=given["metrics_port"],
     )
     return options, settings

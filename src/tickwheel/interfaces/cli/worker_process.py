@@ -1,6 +1,8 @@
 """Runs a worker until a signal, then drains."""
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Final
 
 from tickwheel.config import Settings, WorkerOptions
@@ -9,6 +11,7 @@ from tickwheel.interfaces.cli.failures import Failure
 from tickwheel.interfaces.cli.process import loop_factory, raise_open_files_limit
 from tickwheel.interfaces.cli.stopping import Stopping
 from tickwheel.interfaces.cli.terminal import Terminal
+from tickwheel.interfaces.cli.worker_metrics import serve_metrics
 from tickwheel.wiring import WorkerProcess, open_worker, shown_store
 
 GOODBYE_S: Final = 6
@@ -34,14 +37,35 @@ async def _run(settings: Settings, options: WorkerOptions, stopping: Stopping) -
         if worker is None:
             return
         terminal.write_line(_greeting(worker, options))
-        await asked
-        terminal.write_line(_farewell(worker, settings))
-        await worker.stop(settings.grace_seconds * 1000)
+        async with _shown(worker, settings, options, terminal):
+            await asked
+            terminal.write_line(_farewell(worker, settings))
+            await worker.stop(settings.grace_seconds * 1000)
         stopping.drained = True
         terminal.write_line("Stopped.")
     finally:
         asked.cancel()
         terminal.close()
+
+
+@asynccontextmanager
+async def _shown(
+    worker: WorkerProcess, settings: Settings, options: WorkerOptions, terminal: Terminal
+) -> AsyncIterator[None]:
+    """Show the worker's metrics meanwhile, if that is wanted."""
+    if options.metrics_port is None:
+        yield
+        return
+    try:
+        server = await serve_metrics(worker.metrics.render, settings, options.metrics_port)
+    except Failure:
+        await worker.stop(0)
+        raise
+    terminal.write_line(f"Metrics are at {server.url}/metrics")
+    try:
+        yield
+    finally:
+        await server.stop()
 
 
 async def _start(
