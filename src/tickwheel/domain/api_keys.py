@@ -18,7 +18,6 @@ ID_BYTES: Final = 8  # of randomness; 12 characters are kept
 SECRET_BYTES: Final = 20
 _ALPHABET: Final = "abcdefghjkmnpqrstvwxyz0123456789"  # 32 characters; no i, l, o, u
 _ID_CHARS: Final = 12
-_ID: Final = re.compile(rf"[{_ALPHABET}]{{{_ID_CHARS}}}", re.ASCII)
 _KEY: Final = re.compile(rf"tw_([{_ALPHABET}]{{{_ID_CHARS}}})_([{_ALPHABET}]{{32}})", re.ASCII)
 
 
@@ -55,11 +54,6 @@ class ApiKey(msgspec.Struct, frozen=True):
     def principal(self, key_id: str, tenant_id: str) -> Principal:
         """Who sends it; the empty tenant stands for all of them."""
         return Principal(f"key:{key_id}", narrowed(self.role, self.scopes), tenant_id or None)
-
-
-def shown_id(key_id: str) -> str:
-    """What may be said of something that was taken for an id: it may be a whole key, or something else secret."""
-    return key_id if _ID.fullmatch(key_id) else "of that id"
 
 
 def make_id(randomness: bytes) -> str:

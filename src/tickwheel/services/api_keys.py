@@ -20,7 +20,6 @@ from tickwheel.domain.api_keys import (
     make_secret,
     parse_key,
     secret_hash,
-    shown_id,
 )
 from tickwheel.domain.errors import FieldProblem, InvalidRequest, NotFound
 from tickwheel.ports.clock import Clock, Randomness
@@ -138,7 +137,7 @@ class ApiKeys:
         """Make the key worthless, at once. Raises `NotFound`."""
         record = await self._record(tenant_id, key_id)
         if not await self._registry.delete_record(API_KEY, record.tenant_id, key_id, act):
-            raise _no_such_key(key_id)
+            raise _no_such_key()
         await self._read_again()
 
     async def get(self, tenant_id: str | None, key_id: str) -> KeyView:
@@ -175,7 +174,7 @@ class ApiKeys:
         for record in await self._registry.records(API_KEY):
             if record.name == key_id and tenant_id in (None, record.tenant_id):
                 return record
-        raise _no_such_key(key_id)
+        raise _no_such_key()
 
     async def _put(self, record: Record, key: ApiKey, act: Act, *, expected_version: int) -> Record:
         body = msgspec.json.encode(key).decode()
@@ -210,5 +209,6 @@ def _shown(tenant_id: str, key: ApiKey) -> dict[str, object]:
     }
 
 
-def _no_such_key(key_id: str) -> NotFound:
-    return NotFound(f"there is no API key {shown_id(key_id)}")
+def _no_such_key() -> NotFound:
+    """What was taken for an id may be a whole key, so it isn't repeated."""
+    return NotFound("there is no API key of that id")
