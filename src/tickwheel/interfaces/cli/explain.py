@@ -32,7 +32,10 @@ _EXAMPLES: Final = (
 )
 @server_options
 def explain(api: Api, run_or_job_id: str, at: str | None) -> None:
-    """Say why a run did not run, ran late or ran twice; or why a job has no run at a time."""
+    """Say why it did not run, ran late or ran twice.
+
+    Of a run by its id, or of a job at a time: also why it has no run then.
+    """
     if at is not None and run_or_job_id.startswith(RUN_PREFIX):
         raise click.UsageError("--at goes with a job; a run has its instant")
     api.show(calls.explain(run_or_job_id, at, api.tenant), show_explanation)
