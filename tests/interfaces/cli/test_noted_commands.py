@@ -23,12 +23,17 @@ NOTED: Final = {
     "secrets create": "secret.create",
     "secrets rotate": "secret.rotate",
     "secrets delete": "secret.delete",
+    "tenants set": "tenant.put",
+    "tenants delete": "tenant.delete",
     "secrets reseal": "secret.reseal",
 }
 """What it says they did. `reseal` is noted where something was sealed anew; tests/services has that."""
 NOTHING_TO_NOTE: Final = {
     "tokens list": "it reads",
     "secrets list": "it reads",
+    "tenants list": "it reads",
+    "tenants show": "it reads",
+    "tenants usage": "it reads",
     "audit": "it reads",
     "doctor": "it reads",
     "migrate": "it changes how things are stored, and none of them",
@@ -88,8 +93,10 @@ def test_what_they_change_is_noted_and_no_secret_is(call: Call, data: Path) -> N
     run("secrets", "create", "billing", "--tenant", "shop")
     run("secrets", "rotate", "billing", "--tenant", "shop")
     run("secrets", "delete", "billing", "--tenant", "shop")
+    run("tenants", "set", "shop", "--max-jobs", "9")
+    run("tenants", "delete", "shop")
     entries = noted(data)
-    assert [entry.action for entry in entries] == [*NOTED.values()][:6]
+    assert [entry.action for entry in entries] == [*NOTED.values()][:8]
     assert {(entry.actor, entry.source, entry.tenant_id) for entry in entries} == {
         (f"cli:{getpass.getuser()}", "", "shop")
     }
