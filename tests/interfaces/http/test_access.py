@@ -13,7 +13,7 @@ from .asgi_client import AsgiClient, Reply
 from .world import HttpWorld
 
 STATIC = "static-token-0123456789"
-PUBLIC = ("/healthz", "/readyz")
+PUBLIC = ("/", "/assets/{name}", "/healthz", "/readyz")
 ASKED = [one for one in OPERATIONS if not one.public]
 NAMED = pytest.mark.parametrize("operation", ASKED, ids=lambda one: one.name)
 
@@ -52,7 +52,7 @@ async def test_without_a_token_nothing_but_health_is_answered(locked: HttpWorld,
         assert (reply.status, reply.code) == (401, "unauthorized")
 
 
-async def test_only_health_is_public() -> None:
+async def test_only_health_and_what_holds_no_data_is_public() -> None:
     assert sorted(one.path for one in OPERATIONS if one.public) == sorted(PUBLIC)
 
 
@@ -120,7 +120,7 @@ async def test_another_tenant_in_a_body_is_refused_by_name(locked: HttpWorld, ot
 @pytest.mark.parametrize("other", ["default", "other", "no-such-tenant"])
 async def test_another_tenant_in_the_query_is_not_found(locked: HttpWorld, other: str) -> None:
     client = with_token(locked, await a_token(locked, Role.ADMIN, tenant_id="acme"))
-    for path in ("/v1/jobs", "/v1/dlq", "/v1/tokens", "/v1/audit-log", "/v1/jobs/job_x", "/"):
+    for path in ("/v1/jobs", "/v1/dlq", "/v1/tokens", "/v1/audit-log", "/v1/jobs/job_x"):
         assert (await client.get(f"{path}?tenant_id={other}")).status == 404
         assert (await client.get(f"{path}?tenant_id=acme")).status == (404 if path.endswith("x") else 200)
 
