@@ -3,7 +3,7 @@
 from tickwheel.domain.delays import ALL_SHARDS, Delay, DelayKind, shards_text
 from tickwheel.domain.ids import SHARD_COUNT
 from tickwheel.ports.events import LoopFailed, MemberLost, RunsUnserved, ShardsTaken
-from tickwheel.services.delay_book import KEPT_COUNT, UNSERVED_MS, DelayBook
+from tickwheel.services.delay_book import AGAIN_MS, KEPT_COUNT, NEW_COUNT, UNSERVED_MS, DelayBook
 from tickwheel.testing.virtual_clock import START_MS, VirtualClock
 
 
@@ -92,6 +92,7 @@ def test_a_handler_that_nobody_has_is_one_delay_however_often_it_is_met() -> Non
     assert delay.until_ms - delay.from_ms == 4 * (UNSERVED_MS // 2)
     clock.step_ms(2 * UNSERVED_MS)
     book.end_old()
+    assert book.take() == [delay]
     book.emit(RunsUnserved(counts={"send": 3}))
     [again] = book.take()
     assert again.from_ms > delay.until_ms
@@ -122,8 +123,27 @@ def test_what_could_not_be_stored_comes_again_unless_it_is_known_better() -> Non
     assert {one.subject: one.until_ms for one in book.take()} == {"k": START_MS + 700, "l": START_MS}
 
 
-def test_only_so_much_is_kept() -> None:
-    book = book_of(VirtualClock())
+def test_only_the_longest_of_many_new_ones_get_a_row() -> None:
+    clock = VirtualClock()
+    book = book_of(clock)
     for number in range(KEPT_COUNT + 50):
-        book.see(DelayKind.LIMIT, f"k{number}", START_MS)
-    assert len(book.take()) == KEPT_COUNT
+        book.see(DelayKind.LIMIT, f"k{number}", START_MS - number)
+    book.emit(LoopFailed(loop="claims", error="StoreUnavailable: refused", retry_in_ms=400))
+    book.keep_only((DelayKind.LIMIT,), [(DelayKind.LIMIT, f"k{number}") for number in range(400)])
+    taken = book.take()
+    assert len(taken) == NEW_COUNT
+    assert [one.subject for one in taken] == [f"k{KEPT_COUNT - 1 - n}" for n in range(NEW_COUNT)]
+    assert book.take() == []  # the others were short, or go on and are met again
+
+
+def test_one_that_goes_on_is_written_again_now_and_then_and_when_it_ends() -> None:
+    clock = VirtualClock()
+    book = book_of(clock)
+    written = []
+    for _ in range(0, 25_000, 500):
+        book.see(DelayKind.TARGET, "a.example", START_MS)
+        written += [one.until_ms - START_MS for one in book.take()]
+        clock.step_ms(500)
+    book.keep_only((DelayKind.TARGET,), ())
+    written += [one.until_ms - START_MS for one in book.take()]
+    assert written == [0, AGAIN_MS, 2 * AGAIN_MS, 25_000]

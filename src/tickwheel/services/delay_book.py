@@ -2,6 +2,9 @@
 
 Some come as events (a takeover, a store that can't be reached, handlers that nobody has), the others are looked
 for by the watch: what waits at a gate, and since when. All of it is about crowds, never about single runs.
+
+Crowds may come and go by the hundred each second, where thousands of keys have a limit of their own. So of those
+that have no row yet only the longest get one at a time, and a row that is there is written again rarely.
 """
 
 from collections.abc import Callable, Iterable
@@ -14,10 +17,19 @@ from tickwheel.ports.clock import Clock
 from tickwheel.ports.events import Event, LoopFailed, MemberLost, RunsUnserved, ShardsTaken
 
 KEPT_COUNT: Final = 500
-"""So many are kept at most until they are in the store, and so many may be open; others are not told of."""
+"""So many may be open at most; others are not told of."""
+NEW_COUNT: Final = 20
+"""So many that are not in the store yet go there at a time, the longest of them."""
+AGAIN_MS: Final = 10_000
+"""How much longer one that goes on has become when it is written again."""
 UNSERVED_MS: Final = 60_000
 """A handler is looked for again within it: what is not met for so long is served."""
 _STORE_ERRORS: Final = ("StoreUnavailable", "OutcomeUnknown")
+
+
+_CROWDS: Final = frozenset({DelayKind.TARGET, DelayKind.LIMIT, DelayKind.SLOTS, DelayKind.WORKER})
+
+_Key = tuple[DelayKind, str, int]
 
 
 class DelayBook:
@@ -31,7 +43,8 @@ class DelayBook:
         self._lost: MemberLost | None = None
         self._lost_ms = self._takes = 0
         self._open: dict[tuple[DelayKind, str], Delay] = {}
-        self._changed: dict[tuple[DelayKind, str, int], Delay] = {}
+        self._changed: dict[_Key, Delay] = {}
+        self._stored: dict[_Key, int] = {}  # until when those last that are in the store and go on
         self._of: dict[type, Callable[[Any], None]] = {
             LoopFailed: self._note_failure,
             MemberLost: self._note_lost,
@@ -67,31 +80,49 @@ class DelayBook:
         self._keep(replace(delay, node=delay.node or self.node))
 
     def take(self) -> list[Delay]:
-        """What is to be stored; `give_back` it where that fails."""
-        taken, self._changed = list(self._changed.values()), {}
+        """What is to be stored now; `give_back` it where that fails. What goes on is met again in any case."""
+        changed, self._changed = list(self._changed.values()), {}
+        rare = [delay for delay in changed if delay.kind not in _CROWDS]
+        crowds = [delay for delay in changed if delay.kind in _CROWDS]
+        new = [delay for delay in crowds if _key_of(delay) not in self._stored]
+        new.sort(key=lambda delay: delay.from_ms - delay.until_ms)
+        known = [delay for delay in crowds if _key_of(delay) in self._stored and self._is_due(delay)]
+        taken = [*rare, *new[:NEW_COUNT], *known]
+        for delay in taken:
+            if self._goes_on(delay):
+                self._stored[_key_of(delay)] = delay.until_ms
+            else:
+                self._stored.pop(_key_of(delay), None)
         return taken
 
     def give_back(self, delays: Iterable[Delay]) -> None:
         """These are not in the store."""
         for delay in delays:
-            if (delay.kind, delay.subject, delay.from_ms) not in self._changed:
+            self._stored.pop(_key_of(delay), None)
+            if _key_of(delay) not in self._changed:
                 self._keep(delay)
+
+    def _is_due(self, delay: Delay) -> bool:
+        return not self._goes_on(delay) or delay.until_ms - self._stored[_key_of(delay)] >= AGAIN_MS
+
+    def _goes_on(self, delay: Delay) -> bool:
+        known = self._open.get((delay.kind, delay.subject))
+        return known is not None and known.from_ms == delay.from_ms
 
     def end_old(self) -> None:
         """Those that are told of by events only, and were not for a while, are over as they stand."""
         before_ms = self._clock.now_ms() - UNSERVED_MS
         told = (DelayKind.STORE, DelayKind.WORKER)
         for key in [key for key, one in self._open.items() if key[0] in told and one.until_ms < before_ms]:
-            del self._open[key]
+            self._keep(self._open.pop(key))
 
     def look_at_shards(self) -> None:
         """Learn which shards are held, so that those of the next take are known by what they are more."""
         self._shards = frozenset(self.held())
 
     def _keep(self, delay: Delay) -> None:
-        key = delay.kind, delay.subject, delay.from_ms
-        if key in self._changed or len(self._changed) < KEPT_COUNT:
-            self._changed[key] = delay
+        if _key_of(delay) in self._changed or len(self._changed) < 2 * KEPT_COUNT:
+            self._changed[_key_of(delay)] = delay
 
     def _note_failure(self, event: LoopFailed) -> None:
         if event.error.startswith(_STORE_ERRORS):
@@ -121,3 +152,7 @@ class DelayBook:
         from_ms = self._lost_ms + self._takes  # its shards may be taken bit by bit; each is a delay of its own
         self._takes += 1
         self._keep(Delay(DelayKind.TAKEOVER, self._lost.incarnation, self.node, from_ms, now_ms, detail, taken))
+
+
+def _key_of(delay: Delay) -> _Key:
+    return delay.kind, delay.subject, delay.from_ms

@@ -24,13 +24,14 @@ from tickwheel.services.supervision import supervise
 
 LOOK_MS: Final = 500
 NOTE_MS: Final = 2_000
-"""A delay that goes on is written again so often."""
+"""So often what is new is written."""
 ALIVE_MS: Final = 20_000
 SHORTEST_MS: Final = 250
 """What has been due for less is on its way, and waits for nothing."""
 MOST_PER_LOOK: Final = 200
-TRIM_MS: Final = 3_600_000
-TRIM_ROWS: Final = 1_000
+TRIM_MS: Final = 60_000
+TRIM_ROWS: Final = 2_000
+"""More than come in that time (`delay_book.NEW_COUNT`)."""
 LOOK_BACK_MS: Final = 400 * 86_400_000
 """How far back the last sign of life is looked for."""
 _LOOKED_FOR: Final = (DelayKind.TARGET, DelayKind.LIMIT, DelayKind.SLOTS)
