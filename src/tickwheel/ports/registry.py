@@ -16,6 +16,7 @@ import msgspec
 API_KEY: Final = "api_key"
 TENANT: Final = "tenant"
 SIGNING_SECRET: Final = "signing_secret"  # noqa: S105 - a kind of record
+NOTIFICATION: Final = "notification"
 NO_TENANT: Final = ""
 """The tenant of a record that belongs to the installation as a whole."""
 

@@ -10,6 +10,7 @@ from tickwheel.ports.audit import Audited
 from tickwheel.ports.clock import Clock
 from tickwheel.ports.explaining import ExplainingStore
 from tickwheel.ports.keys import KeyedStore
+from tickwheel.ports.notices import NoticeStore
 from tickwheel.ports.registry import Registry
 from tickwheel.ports.specs import SpecStore
 from tickwheel.ports.store import Store
@@ -17,7 +18,7 @@ from tickwheel.wiring.schema import pending_steps, sqlite_path
 from tickwheel.wiring.shared_store import is_shared, open_shared_store
 
 
-class AuditedStore(Store, Audited, Registry, SpecStore, KeyedStore, ExplainingStore, Protocol):
+class AuditedStore(Store, Audited, Registry, SpecStore, KeyedStore, ExplainingStore, NoticeStore, Protocol):
     """What every store here is."""
 
 

@@ -123,7 +123,7 @@ class CompletionTransaction:
         )
         if state is RunState.FAILED and buries:
             cause = error or OutcomeClass(end.outcome).name.lower()
-            self._tables.dead[key] = Letter(finished_ms, cause)
+            self._tables.bury(row.run, Letter(finished_ms, cause))
 
     def _wait_again(self, row: LedgerRow, end: Completion, error: str | None) -> None:
         run = row.run

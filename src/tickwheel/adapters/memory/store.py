@@ -26,6 +26,7 @@ from tickwheel.adapters.memory import (
 from tickwheel.adapters.memory.claims import ClaimTransaction
 from tickwheel.adapters.memory.completions import CompletionTransaction
 from tickwheel.adapters.memory.explaining import MemoryExplaining
+from tickwheel.adapters.memory.notices import MemoryNotices
 from tickwheel.adapters.memory.ownership import Ownership
 from tickwheel.adapters.memory.registry import MemoryRegistry
 from tickwheel.adapters.memory.specs import MemorySpecs
@@ -62,7 +63,7 @@ from tickwheel.ports.store import (
 from tickwheel.ports.workers import WorkerNote, WorkerState
 
 
-class MemoryStore(MemoryRegistry, MemorySpecs, MemoryExplaining):
+class MemoryStore(MemoryRegistry, MemorySpecs, MemoryExplaining, MemoryNotices):
     """Implements `ports.store.Store`, `ports.shards.ShardStore` and `Registry`; `clock` is the store's clock."""
 
     def __init__(self, clock: Clock, tables: Tables | None = None) -> None:

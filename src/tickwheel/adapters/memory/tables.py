@@ -16,9 +16,11 @@ from tickwheel.domain.concurrency import Used
 from tickwheel.domain.delays import Delay
 from tickwheel.domain.ids import SHARD_COUNT
 from tickwheel.domain.job import Job, JobState, Lane
+from tickwheel.domain.notifications.kinds import Kind
 from tickwheel.domain.outcome import ProgressNote
 from tickwheel.domain.run import IN_FLIGHT, RunState
-from tickwheel.ports.registry import AuditEntry, Record
+from tickwheel.ports.notices import GroupKey, Notice
+from tickwheel.ports.registry import NO_TENANT, NOTIFICATION, AuditEntry, Record
 from tickwheel.ports.store import AttemptRecord, FirstTimer, Run
 from tickwheel.ports.workers import WorkerState
 
@@ -108,8 +110,12 @@ class Tables:
         self.slots_of: dict[RunKey, set[str]] = {}
         self.sessions: dict[str, WorkerState] = {}
         self.records: dict[tuple[str, str, str], RecordRow] = {}
-        self.delays: dict[tuple[str, str, str, int], Delay] = {}
         """By kind, tenant and name."""
+        self.delays: dict[tuple[str, str, str, int], Delay] = {}
+        self.notices: dict[int, Notice] = {}
+        self.notice_groups: dict[GroupKey, str] = {}
+        self.groups_version = 0
+        self._notice_count = 0
         self.records_version = 0
         self.audit_log: dict[tuple[int, int], AuditEntry] = {}
         """By instant and number."""
@@ -145,8 +151,26 @@ class Tables:
         finally:
             self.xid = 0
 
+    def note(self, notice: Notice) -> None:
+        """Keep a notice if there is a rule that may want it."""
+        wanted = NO_TENANT, notice.tenant_id
+        if any(kind == NOTIFICATION and tenant_id in wanted for kind, tenant_id, _ in self.records):
+            self._notice_count += 1
+            self.notices[self._notice_count] = notice
+
+    def bury(self, run: Run, letter: Letter) -> None:
+        """Put a run into the dead-letter queue."""
+        key = run.job_id, run.scheduled_ms
+        if key not in self.dead:
+            self.note(Notice(Kind.DEAD_LETTERED, run.tenant_id, *key, letter.failed_ms, detail=letter.cause))
+        self.dead[key] = letter
+
     def put_job(self, job: Job) -> None:
         """Insert or replace a definition."""
+        before = self.jobs.get(job.job_id)
+        ends = before is not None and before.state is not JobState.COMPLETED and job.state is JobState.COMPLETED
+        if ends:
+            self.note(Notice(Kind.EXHAUSTED, job.tenant_id, job.job_id))
         self.jobs[job.job_id] = job
         if job.named and job.state is not JobState.DELETED:
             self.named[job.tenant_id, job.name] = job.job_id

@@ -45,6 +45,7 @@ from tickwheel.adapters.postgresql.history import History, open_history
 from tickwheel.adapters.postgresql.ledger_retention import Straggler
 from tickwheel.adapters.postgresql.lines import Lines
 from tickwheel.adapters.postgresql.migrate import pending_migrations
+from tickwheel.adapters.postgresql.notices import PostgresqlNotices
 from tickwheel.adapters.postgresql.registry import PostgresqlRegistry
 from tickwheel.adapters.postgresql.session import (
     CLAIMS,
@@ -131,7 +132,9 @@ async def open_postgresql_store(
     return PostgresqlStore(url, clock, reader_url=reader_url, pinned_clock=pinned_clock, history=written)
 
 
-class PostgresqlStore(PostgresqlAudit, PostgresqlRegistry, PostgresqlSpecs, PostgresqlExplaining):
+class PostgresqlStore(
+    PostgresqlAudit, PostgresqlRegistry, PostgresqlSpecs, PostgresqlExplaining, PostgresqlNotices
+):
     """Implements `ports.store.Store` and `ports.shards.ShardStore`; made by `open_postgresql_store`."""
 
     def __init__(
@@ -379,18 +382,7 @@ class PostgresqlStore(PostgresqlAudit, PostgresqlRegistry, PostgresqlSpecs, Post
 
     @property
     def _lines(self) -> tuple[Lines, ...]:
-        return (
-            self._claims,
-            self._completions,
-            self._feed,
-            self._loads,
-            self._lookups,
-            self._ownership,
-            self._sessions,
-            self._gathering,
-            self._writers,
-            self._readers,
-        )
+        return tuple(each for each in vars(self).values() if isinstance(each, Lines))
 
     def _close(self) -> None:
         for each in self._lines:

@@ -34,6 +34,7 @@ from tickwheel.adapters.sqlite.explaining import SqliteExplaining
 from tickwheel.adapters.sqlite.folder import make_folder
 from tickwheel.adapters.sqlite.lock import FolderLock
 from tickwheel.adapters.sqlite.migrate import migrate
+from tickwheel.adapters.sqlite.notices import SqliteNotices
 from tickwheel.adapters.sqlite.ownership import Ownership
 from tickwheel.adapters.sqlite.readers import Reader
 from tickwheel.adapters.sqlite.registry import SqliteRegistry
@@ -95,7 +96,7 @@ def _open(folder: Path, clock: Clock) -> "SqliteStore":
         raise
 
 
-class SqliteStore(SqliteRegistry, SqliteSpecs, SqliteExplaining):
+class SqliteStore(SqliteRegistry, SqliteSpecs, SqliteExplaining, SqliteNotices):
     """Implements `ports.store.Store` and `Registry`; made by `open_sqlite_store`."""
 
     def __init__(self, folder: Path, connection: apsw.Connection, lock: FolderLock, clock: Clock) -> None:
