@@ -17,6 +17,7 @@ Json = dict[str, Any]
 _EVERYWHERE: Final = ("malformed_request", "request_timeout", "headers_too_large", "host_not_allowed", "internal")
 _NEEDS_TOKEN: Final = ("unauthorized",)
 _NEEDS_SCOPE: Final = ("forbidden",)
+_OF_OTHERS: Final = ("not_found",)
 _OF_TENANTS: Final = ("tenant_disabled", "quota_exceeded")
 
 INTRODUCTION: Final = """\
@@ -156,6 +157,8 @@ def problem_codes(operation: Operation) -> dict[int, list[str]]:
     codes = [*operation.problems, *_EVERYWHERE, *(() if operation.public else _NEEDS_TOKEN)]
     if operation.scope is not None:
         codes += _NEEDS_SCOPE if operation.scope is Scope.WORK else (*_NEEDS_SCOPE, *_OF_TENANTS)
+    if any(param.name == "tenant_id" and param.where == "query" for param in operation.params):
+        codes += _OF_OTHERS
     by_status: dict[int, list[str]] = {}
     for code in sorted(dict.fromkeys(codes), key=lambda code: ERRORS[code].status):
         by_status.setdefault(ERRORS[code].status, []).append(code)
