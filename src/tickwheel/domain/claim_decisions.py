@@ -9,14 +9,11 @@ started; the second sees that start, though no row was written yet, and is skipp
 """
 
 from collections.abc import Sequence
-from functools import lru_cache
 from typing import NamedTuple
 
-import msgspec
-
 from tickwheel.domain.columns import ClaimAction, ClaimVerdict, OverlapCode
-from tickwheel.domain.concurrency import Counted, Room, SlotBook, counted
-from tickwheel.domain.job import JobState, decode_spec
+from tickwheel.domain.concurrency import Counted, Room, SlotBook
+from tickwheel.domain.job import JobState
 from tickwheel.domain.ledger_moves import RECHECK_MS, Claim, Claimed
 from tickwheel.domain.run import IN_FLIGHT, RunState, SkipReason
 
@@ -135,18 +132,6 @@ class ClaimWrites:
         self.dropped: list[DropTimer] = []
         self.slots: list[Slot] = []
         self.completed: list[bytes] = []  # recurring jobs without an occurrence left
-
-
-@lru_cache(maxsize=8_192)
-def stated_limits(tenant_id: str, job_name: str, spec: str | None, tenant_limit: int) -> tuple[Counted, ...]:
-    """The limits in a stored spec, and that of its tenant; none where it can't be read: nothing claims its runs.
-
-    `spec` None: it states none.
-    """
-    try:
-        return counted(() if spec is None else decode_spec(spec).concurrency, tenant_id, job_name, tenant_limit)
-    except (msgspec.MsgspecError, UnicodeError):
-        return ()
 
 
 OpenRuns = dict[bytes, dict[int, Open]]

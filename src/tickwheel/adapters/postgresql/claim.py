@@ -45,7 +45,6 @@ from tickwheel.domain.claim_decisions import (
     OpenRuns,
     Seen,
     Start,
-    stated_limits,
 )
 from tickwheel.domain.columns import (
     CLAIMED,

@@ -9,7 +9,7 @@ from tickwheel.adapters.sqlite.codec import pack_ids, pack_rows
 from tickwheel.adapters.sqlite.connection import Session
 from tickwheel.adapters.sqlite.slots import open_book, write_slots
 from tickwheel.adapters.sqlite.statements import load_statements
-from tickwheel.domain.claim_decisions import ClaimDecisions, ClaimWrites, Open, OpenRuns, Seen, stated_limits
+from tickwheel.domain.claim_decisions import ClaimDecisions, ClaimWrites, Open, OpenRuns, Seen
 from tickwheel.domain.columns import CLAIMED, OverlapCode, Rows, empty
 from tickwheel.domain.ledger_moves import Claim
 from tickwheel.domain.run import RunState
