@@ -20,6 +20,7 @@ from hypothesis import HealthCheck, Phase, settings
 from tickwheel.adapters.redis.wire import READER_NAME
 from tickwheel.testing.idle_loop import IdleLoop, until_idle
 
+from .planted import pytest_runtest_makereport as pytest_runtest_makereport
 from .servers.etcd import NoEtcd, stop_shared_etcd
 from .servers.memory import memory_folder
 from .servers.postgresql import PostgresServer

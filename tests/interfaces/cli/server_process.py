@@ -16,6 +16,8 @@ from typing import Any, Self
 
 from tickwheel import Client
 
+from ...planted import watch
+
 PATIENCE_S = 45
 """How long a busy machine may take for what is a moment on a quiet one; less than the 60 s of a test."""
 
@@ -58,6 +60,7 @@ class CommandProcess:
         self._reader.join(5)
         assert self.process.stdout is not None
         self.process.stdout.close()
+        watch("\n".join(self.lines), "what the process printed")
 
     def _read(self) -> None:
         assert self.process.stdout is not None
