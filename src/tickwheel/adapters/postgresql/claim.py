@@ -61,6 +61,7 @@ from tickwheel.domain.columns import (
 from tickwheel.domain.id_columns import shards_of
 from tickwheel.domain.ledger_moves import Claim
 from tickwheel.domain.run import FENCE_SEQUENCE_BITS, RunState
+from tickwheel.domain.stated_limits import stated_limits
 
 SQL: Final = load_statements("claim")
 _SHARD_BITS: Final = 16

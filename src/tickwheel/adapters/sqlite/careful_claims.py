@@ -13,6 +13,7 @@ from tickwheel.domain.claim_decisions import ClaimDecisions, ClaimWrites, Open, 
 from tickwheel.domain.columns import CLAIMED, OverlapCode, Rows, empty
 from tickwheel.domain.ledger_moves import Claim
 from tickwheel.domain.run import RunState
+from tickwheel.domain.stated_limits import stated_limits
 
 SQL: Final = load_statements("claim")
 
