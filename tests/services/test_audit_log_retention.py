@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from typing import Any
 
 import pytest
 
@@ -21,11 +20,11 @@ class CountingStore(MemoryStore):
 
     def __init__(self, clock: VirtualClock) -> None:
         super().__init__(clock)
-        self.now_ms, self.pieces = clock.now_ms, list[tuple[int, int]]()
+        self._clock_ms, self.pieces = clock.now_ms, list[tuple[int, int]]()
 
     async def trim_audit_log(self, before_ms: int, limit: int) -> int:
         count = await super().trim_audit_log(before_ms, limit)
-        self.pieces.append((self.now_ms(), count))
+        self.pieces.append((self._clock_ms(), count))
         return count
 
 
@@ -50,8 +49,14 @@ async def ages(store: MemoryStore) -> list[int]:
 
 
 @asynccontextmanager
-async def running(store: MemoryStore, clock: VirtualClock, **fields: Any) -> AsyncIterator[None]:
-    retention = AuditLogRetention(**{"registry": store, "clock": clock, "keep_ms": KEEP_MS} | fields)
+async def running(
+    store: MemoryStore,
+    clock: VirtualClock,
+    *,
+    keep_ms: int = KEEP_MS,
+    is_leader: Callable[[], bool] = lambda: True,
+) -> AsyncIterator[None]:
+    retention = AuditLogRetention(registry=store, clock=clock, keep_ms=keep_ms, is_leader=is_leader)
     loop = asyncio.create_task(retention.run())
     yield
     loop.cancel()

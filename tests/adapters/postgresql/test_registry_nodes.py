@@ -141,7 +141,7 @@ async def test_a_job_that_both_create_is_noted_once(nodes: Nodes) -> None:
     acts = (Act("key:first", "job.create"), Act("key:second", "job.create"))
     created: dict[str, str] = {}
     for number in range(20):
-        fields = {"idempotency_key": f"k{number}", "name": f"k{number}"}
+        fields: dict[str, Any] = {"idempotency_key": f"k{number}", "name": f"k{number}"}
         both = [nodes.arena.one_off(**fields), nodes.arena.one_off(**fields)]
         answers = await asyncio.gather(
             nodes.first.insert_jobs(both[:1], acts[0]), nodes.second.insert_jobs(both[1:], acts[1])

@@ -259,7 +259,7 @@ async def test_what_changes_nothing_leaves_none(world: WholeWorld) -> None:
         before = await entries(world)
         assert (await client.request(method, path, body)).status == 200, path
         assert await entries(world) == before, path
-    for method, path, body, status in (
+    calls: list[tuple[str, str, Any, int]] = [
         ("POST", "/v1/jobs", keyed, 201),
         ("POST", "/v1/jobs", {**NEW_JOB, "delay_seconds": -1}, 422),
         ("POST", "/v1/jobs/batch", [keyed], 200),
@@ -267,7 +267,8 @@ async def test_what_changes_nothing_leaves_none(world: WholeWorld) -> None:
         ("POST", f"/v1/jobs/{job_id}/resume", None, 409),
         ("DELETE", "/v1/tokens/nobody", None, 404),
         ("POST", "/v1/secrets/none/rotate", None, 404),
-    ):
+    ]
+    for method, path, body, status in calls:
         assert (await client.request(method, path, body)).status == status, path
     assert await entries(world) == before
 

@@ -128,7 +128,8 @@ async def _worker(world: WholeWorld, mine: Belongings) -> None:
     await world.clock.advance(1_500)
     target = {"type": "HANDLER", "name": mine.word("handler")}
     job = await _made(mine, "/v1/jobs", _job(mine, **NOW) | {"target": target})
-    asked["slots"]["free"], runs = 1, []
+    runs: list[Any] = []
+    asked["slots"]["free"] = 1
     while not runs:
         await world.clock.advance(100)
         runs = (await mine.client.post("/v1/workers/poll", asked)).json["runs"]
