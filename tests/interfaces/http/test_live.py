@@ -102,7 +102,7 @@ async def test_the_stream_tells_every_second_and_ends_after_a_minute() -> None:
 
 async def test_the_stream_ends_when_the_server_stops_or_the_client_is_gone() -> None:
     world = await LiveWorld().open()
-    for stop in (lambda: world.client.hang_up(), world.lookout.close):
+    for stop in (world.client.hang_up, world.lookout.close):
         asked = asyncio.create_task(world.client.request("GET", "/v1/live", hangs=True))
         await world.clock.advance(2_500)
         assert not asked.done()
