@@ -7,6 +7,7 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from tickwheel.config.jwt_rules import check_jwt
+from tickwheel.config.notification_rules import check_notifications
 from tickwheel.config.rates import handler_rates, host_rates
 from tickwheel.config.secret_keys import parse_secret_key, without_repetitions
 from tickwheel.config.settings import (
@@ -47,6 +48,7 @@ def check_together(settings: Settings, origin: Mapping[str, str], problems: list
     _check_tokens(settings, wrong)
     check_jwt(settings, wrong)
     check_tls(settings, wrong)
+    check_notifications(settings, wrong)
     _check_secrets_keys(settings, wrong)
     _check_store(settings, wrong)
     _check_roles(settings, wrong)

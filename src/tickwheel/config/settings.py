@@ -184,6 +184,16 @@ class Settings:
     metrics_tenants: tuple[str, ...] = _setting(
         (), "Tenants with metrics of their own (default: none); each adds some 30 series.", by_comma=True
     )
+    public_url: str = _setting(
+        "", "Where people reach this server, such as https://jobs.example.com: what notifications link to."
+    )
+    smtp_url: str = _setting(
+        "", "Mail server for notifications: smtp://user:password@host:587 (STARTTLS), or smtps://…"
+    )
+    smtp_from: str = _setting("", "Address that notifications come from.")
+    smtp_domains: tuple[str, ...] = _setting(
+        (), "Domain whose addresses may get notifications (default: any); several allowed.", by_comma=True
+    )
     log_format: str = _setting("text", "Log lines as text or json.")
     log_level: str = _setting("info", "Least level that is logged: debug, info, warning, error.")
 
@@ -217,7 +227,16 @@ class Settings:
 SECRET: Final = frozenset(
     {"token", "tls_key_password", "jwt_secret", "webhook_secret", "secrets_key", "secrets_key_command"}
 )
-WITH_PASSWORDS: Final = ("store", "coordinator", "queue", "buffer", "key_cache", "lease_cache", "store_reads")
+WITH_PASSWORDS: Final = (
+    "store",
+    "coordinator",
+    "queue",
+    "buffer",
+    "key_cache",
+    "lease_cache",
+    "store_reads",
+    "smtp_url",
+)
 """Addresses that may hold a password."""
 TYPES: Final[dict[str, Any]] = get_type_hints(Settings)
 FIELDS: Final = {f.name: f for f in fields(Settings)}

@@ -221,6 +221,16 @@ class WorkerResized(msgspec.Struct, frozen=True):
     before: int
 
 
+class NotificationEnded(msgspec.Struct, frozen=True):
+    """A message of a rule was sent, failed to arrive (it is tried again), or was dropped after many tries."""
+
+    tenant_id: str  # "": a rule of the installation
+    rule: str
+    outcome: str
+    error: str
+    tries: int
+
+
 Event: TypeAlias = (
     AttemptsStarted
     | RunsQueued
@@ -248,6 +258,7 @@ Event: TypeAlias = (
     | SessionEnded
     | WorkerStalled
     | WorkerResized
+    | NotificationEnded
 )
 
 

@@ -48,13 +48,14 @@ def webhooks(
     keys_for: KeysFor | None = None,
 ) -> BuildExecutor:
     """With `keys_for` it decides about signatures, else all requests are signed with `signing_keys`."""
-    webhook_settings = replace(
-        _webhook_settings(settings, policy_of), signing_keys=signing_keys, vault=vault, keys_for=keys_for
+    given = replace(
+        webhook_settings(settings, policy_of), signing_keys=signing_keys, vault=vault, keys_for=keys_for
     )
-    return lambda report, progress: WebhookExecutor(report, clock, webhook_settings)
+    return lambda report, progress: WebhookExecutor(report, clock, given)
 
 
-def _webhook_settings(settings: Settings, policy_of: PolicyOf) -> WebhookSettings:
+def webhook_settings(settings: Settings, policy_of: PolicyOf) -> WebhookSettings:
+    """What webhooks may call from here, and how many at a time; nothing of how they are signed."""
     return WebhookSettings(
         addresses=AddressPolicy(
             allow_loopback=settings.allow_loopback,
@@ -83,7 +84,7 @@ def policy_guard(settings: Settings, policy_of: PolicyOf) -> Callable[[str, Targ
 
 
 def _guard(settings: Settings, policy_of: PolicyOf) -> Callable[[str, Target], None]:
-    gates = Gates(_webhook_settings(settings, policy_of))
+    gates = Gates(webhook_settings(settings, policy_of))
 
     def refuse_target(tenant_id: str, target: Target) -> None:
         if target.type is TargetType.HTTP_WEBHOOK:

@@ -54,6 +54,7 @@ from tickwheel.wiring.firing import build_scheduler
 from tickwheel.wiring.measured_store import measured
 from tickwheel.wiring.monitoring import Monitoring
 from tickwheel.wiring.nobody import Nobody
+from tickwheel.wiring.notifying import Notifying
 from tickwheel.wiring.queues import open_queue, queue_url
 from tickwheel.wiring.scaling import build_demand
 from tickwheel.wiring.secrets import Secrets, open_secrets
@@ -114,6 +115,9 @@ class Node:
         self.dead_letters = DeadLetters(store=store, owner=owner, clock=clock)
         self._queue, self._known_keys = queue, known_keys
         self.access = Access(settings, store, clock, events, _leads(cluster))
+        self.notifying = Notifying(settings, store, clock, events, tenants.egress_of, secrets, _leads(cluster))
+        if scheduler is not None:
+            self.notifying.watch(monitoring.punctuality, monitoring.metrics)
         self.demand = None if scheduler is None else build_demand(scheduler, self._ownership, clock)
         self.monitoring = monitoring
         monitoring.watch(
@@ -174,6 +178,7 @@ class Node:
         self.access.start()
         self.secrets.start()
         self.tenancy.start()
+        self.notifying.start()
         if self.serves_api:
             self.workers.start()
         if self.scheduler is not None:
@@ -190,6 +195,7 @@ class Node:
         self.lookout.close()
         await self.shedding.stop()
         await self.monitoring.stop()
+        await self.notifying.stop()
         if self.explaining is not None:
             await self.explaining.stop()
         if self.cluster is not None:
@@ -205,6 +211,7 @@ class Node:
             await self.cluster.aclose()
         await self.access.stop()
         await self.secrets.stop()
+        await self.notifying.stop()
         await self.monitoring.stop()
         await self.tenancy.stop()
         await self.workers.close()

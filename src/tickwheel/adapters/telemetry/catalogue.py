@@ -145,6 +145,10 @@ GROUPS: Final = {
         _gauge("clock_behind_seconds", "Wall clock behind the scheduler's clock (slewed away).", where=_A),
         _counter("clock_steps_back", "Times that the machine's clock was set back."),
     ),
+    "Notifications": (
+        _counter("notifications", "Messages of rules: sent, failed to arrive (tried again), dropped.", "outcome"),
+        _gauge("notifications_waiting", "Messages that are being sent or tried again.", where=_L),
+    ),
     "Must be zero": (
         _counter("lost_events", "Jobs and runs newly found that nothing will ever fire or end."),
         _gauge("unaccounted", "Those of the last lap of the standing check.", where=_L),

@@ -24,6 +24,7 @@ from tickwheel.ports.events import (
     LoopFailed,
     MemberLost,
     MembershipFrozen,
+    NotificationEnded,
     RunsUnserved,
     ScheduleFailing,
     SessionEnded,
@@ -175,6 +176,17 @@ class LogSink:
                 self._log.info("worker.goes_on")
             case WorkerResized():
                 self._log.debug("worker.resized", slots=event.slots, before=event.before)
+            case NotificationEnded(outcome="sent"):
+                self._log.debug("notification.sent", tenant=event.tenant_id, rule=event.rule, tries=event.tries)
+            case NotificationEnded():
+                tell = self._log.error if event.outcome == "dropped" else self._log.warning
+                tell(
+                    f"notification.{event.outcome}",
+                    tenant=event.tenant_id,
+                    rule=event.rule,
+                    tries=event.tries,
+                    error=event.error,
+                )
             case TimersLoaded() if event.count:
                 self._log.debug("timers.loaded", count=event.count, took_ms=event.took_ms)
             case AttemptsEnded() if event.stale_count:

@@ -36,6 +36,7 @@ from tickwheel.ports.events import (
     LoopFailed,
     MemberLost,
     MembershipFrozen,
+    NotificationEnded,
     RunsQueued,
     RunsUnserved,
     ScheduleFailing,
@@ -60,6 +61,7 @@ _KNOWN: Final[Mapping[str, Sequence[str]]] = {
     "shards_taken": ["free", "takeover", "own"],
     "shards_left": ["handed_over", "lost"],
     "members_lost": ["proved_dead", "silent"],
+    "notifications": ["sent", "failed", "dropped"],
 }
 """Counters by one label, and the values that are there from the start: `rate` needs the zero before the first."""
 _PLAIN: Final = (
@@ -152,6 +154,8 @@ class Metrics(Collector):
             case AuditEnded():
                 self._plain["lost_events"] += max(0, event.unaccounted - self._unaccounted)
                 self._unaccounted = event.unaccounted
+            case NotificationEnded():
+                self._by_label["notifications"][event.outcome] += 1
             case _:
                 self._count_membership(event)
 

@@ -23,7 +23,7 @@ from tickwheel.adapters.webhook.egress import Gate, Gates
 from tickwheel.adapters.webhook.endpoint import Endpoint
 from tickwheel.adapters.webhook.excerpts import without_secrets
 from tickwheel.adapters.webhook.exchange import Exchange
-from tickwheel.adapters.webhook.headers import HeaderRefused, header_lines
+from tickwheel.adapters.webhook.headers import HeaderLines, HeaderRefused, header_lines
 from tickwheel.adapters.webhook.hosts import Host, Turnstile
 from tickwheel.adapters.webhook.lookup import DEADLINE_MS, Answer, Found, Lookups, Resolve, system_resolve
 from tickwheel.adapters.webhook.settings import WebhookSettings
@@ -75,8 +75,9 @@ class WebhookExecutor:
         settings: WebhookSettings | None = None,
         *,
         resolve: Resolve = system_resolve,
+        lines: HeaderLines = header_lines,
     ) -> None:
-        self._report = report
+        self._report, self._lines = report, lines
         self._clock = clock
         self._settings = settings or WebhookSettings()
         self._loop = asyncio.get_running_loop()
@@ -235,7 +236,7 @@ class WebhookExecutor:
             fresh=self._fresh_until_ms.get(endpoint.authority, 0) > self._clock.monotonic_ms(),
             method=work.target.method,
             payload=work.payload,
-            header_lines=header_lines(
+            header_lines=self._lines(
                 work, self._clock.now_ms() // 1000, self._signing_keys(work), self._settings.vault
             ),
             timeout_ms=attempt.given_ms,

@@ -8,10 +8,10 @@ Sealed values are opened here: they are in the clear only while a request is put
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
-from typing import Final
+from typing import Final, TypeAlias
 from urllib.parse import quote
 
 from tickwheel.adapters.webhook.signature import sign
@@ -44,6 +44,10 @@ _LINE_BREAKING: Final = re.compile(r"[\x00-\x08\x0a-\x1f\x7f\ud800-\udfff]")
 _PLAIN: Final = re.compile(r"[!-$&-~]([ -$&-~]*[!-$&-~])?", re.ASCII)  # printable, but for "%"
 _PLAIN_CHARACTERS: Final = "".join(map(chr, range(0x21, 0x7F))).replace("%", "")
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+HeaderLines: TypeAlias = Callable[[Work, int, Sequence[bytes], Vault], list[bytes | str]]
+"""All header lines of one attempt, as `header_lines` gives them."""
 
 
 class HeaderRefused(ValueError):
