@@ -63,7 +63,7 @@ def test_nothing_is_told_or_kept_on_postgresql(
                 "SELECT relname FROM pg_class WHERE relnamespace = 'tickwheel'::regnamespace AND relkind = 'r'"
             ).fetchall()
             for (table,) in tables:
-                rows = connection.execute(f'SELECT t::text FROM tickwheel."{table}" AS t').fetchall()  # type: ignore[arg-type]  # from the catalogue
+                rows = connection.execute(f'SELECT t::text FROM tickwheel."{table}" AS t').fetchall()
                 installation.told.note(f"table {table}", "\n".join(row[0] for row in rows))
             connection.execute("CHECKPOINT")
         installation.told.note_files(postgresql.data / "pg_wal")

@@ -33,8 +33,8 @@ def server(tmp_path: Path) -> Iterator[ServerProcess]:
 
 def delivered(server: ServerProcess, receiver: Receiver, **target: Any) -> Request:
     """The request of a job of the tenant `shop` that is due at once."""
-    target = {"endpoint": receiver.url("/status/200"), **target}
-    job = server.client.schedule(target=target, payload={"a": [1, "ü"]}, tenant_id="shop")
+    called: Any = {"endpoint": receiver.url("/status/200"), **target}
+    job = server.client.schedule(target=called, payload={"a": [1, "ü"]}, tenant_id="shop")
     return receiver.wait_for(job.job_id)
 
 

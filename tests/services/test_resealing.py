@@ -4,12 +4,11 @@ import hashlib
 from collections.abc import Sequence
 from typing import Any
 
-from tickwheel.adapters.memory.store import MemoryStore
 from tickwheel.adapters.vault.vault import KeyVault
 from tickwheel.config.secret_keys import SecretKey
 from tickwheel.domain.sealed import header_context, key_id_of
 from tickwheel.ports.registry import Act, AuditLogQuery
-from tickwheel.ports.specs import SpecChange, SpecPiece
+from tickwheel.ports.specs import SpecChange, SpecPiece, SpecStore
 from tickwheel.services.resealing import Resealed, Resealing
 from tickwheel.services.sealing import Sealing
 from tickwheel.services.signing_secrets import SigningSecrets
@@ -106,7 +105,7 @@ async def test_the_audit_log_says_how_many_once() -> None:
 class EditsBetween:
     """A store in which somebody edits the first job between the read and the write of its first piece."""
 
-    def __init__(self, store: MemoryStore, desk: Desk, job_id: bytes) -> None:
+    def __init__(self, store: SpecStore, desk: Desk, job_id: bytes) -> None:
         self._store, self._desk, self._job_id, self._edits = store, desk, job_id, 1
 
     async def specs_with_headers(self, after: bytes, limit: int) -> SpecPiece:
