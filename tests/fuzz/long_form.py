@@ -14,7 +14,7 @@ FOUND = Path("build/fuzz")
 
 
 def run_one(name: str, count: int, number: int, until_s: float) -> Report:
-    """In a process of its own, so that no parser starts with what another one left."""
+    """In one of the processes; to import everything anew for each parser would take longer than the inputs."""
     [parser] = [parser for parser in all_parsers() if parser.name == name]
     try:
         return Runner(parser, until_s).run(count, number)
@@ -37,7 +37,7 @@ def main() -> int:
     until_s = time.monotonic() + given.seconds
     per_share = given.inputs / sum(parser.share for parser in parsers)
     reports: dict[str, Report] = {}
-    with ProcessPoolExecutor(given.workers, max_tasks_per_child=1) as pool:
+    with ProcessPoolExecutor(given.workers) as pool:
         # The largest first, so that none is left alone at the end.
         ordered = sorted(parsers, key=lambda parser: -parser.share)
         futures = [

@@ -25,6 +25,7 @@ MEMORY_EVERY = 64
 MEMORY_FLOOR_BYTES = 16 << 20
 MEMORY_FACTOR = 400
 """An input may cost so much memory per byte of its own, and the floor besides."""
+PIECE_COUNT = 250
 GIVEN_UP_AFTER = 8
 """Kinds of findings of one parser; then it is enough."""
 
@@ -97,8 +98,15 @@ class Runner:
         self.report.slowest_s, self.report.slowest = 0.0, b""
 
     def _by_grammar(self, count: int, number: int) -> None:
+        """In pieces, between which it may be over."""
+        for piece, start in enumerate(range(0, max(1, count), PIECE_COUNT)):
+            if self.is_over:
+                return
+            self._piece(max(1, min(PIECE_COUNT, count - start)), number * 1_000_000 + piece)
+
+    def _piece(self, count: int, number: int) -> None:
         patient = settings(
-            max_examples=max(1, count),
+            max_examples=count,
             deadline=None,
             database=None,
             phases=[Phase.generate],
@@ -106,8 +114,7 @@ class Runner:
         )
 
         def one(data: bytes) -> None:
-            if not self.is_over:
-                self.report.grammar += self.feed(data)
+            self.report.grammar += self.feed(data)
 
         seed(number)(patient(given(self.parser.grammar())(one)))()
 

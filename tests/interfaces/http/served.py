@@ -19,6 +19,7 @@ from tickwheel.ports.vault import NO_VAULT
 from tickwheel.services.api_keys import ApiKeys
 from tickwheel.services.authentication import Authentication
 from tickwheel.services.dead_letters import DeadLetters
+from tickwheel.services.explanations import Explanations
 from tickwheel.services.jobs import Jobs
 from tickwheel.services.live.forecasting import Forecasting
 from tickwheel.services.live.overview import Lookout
@@ -94,6 +95,7 @@ def served(*, tokens: Sequence[str] = (), verifier: TokenVerifier | None = None)
             punctuality=Punctuality(parse_objectives(["HIGH=99.9%@1s"]), clock, "here"),
             lookout=Lookout(pulse, store, clock),
             forecasting=Forecasting(store, clock),
+            explanations=Explanations(store, clock, lambda target, tenant_id: None),
             api_keys=keys,
             registry=store,
             signing_secrets=signing,
