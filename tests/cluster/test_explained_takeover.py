@@ -15,6 +15,7 @@ from .nodes import TENANT, Nodes, each_second, eventually, fired_again, held_by,
 async def falls_silent(node: Node) -> None:
     """It beats, claims and speaks no more, as if its machine were cut off."""
     assert node.cluster is not None
+    assert node.cluster.ownership is not None
     assert node.scheduler is not None
     await node.cluster.ownership.stop()
     loops = list(node.scheduler._loops.values())
