@@ -67,3 +67,6 @@ def test_an_embedded_store_has_its_own(call: Call, tmp_path: Path) -> None:
     (tmp_path / "data" / KEY_FILE_NAME).chmod(0o644)
     exposed = secrets(call, *where)
     assert (exposed["level"], "can be read by others" in exposed["text"]) == ("fail", True)
+    (tmp_path / "data" / KEY_FILE_NAME).unlink()
+    lost = secrets(call, *where)
+    assert (lost["level"], "a database and no key" in lost["text"]) == ("warn", True)

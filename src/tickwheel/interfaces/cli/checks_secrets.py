@@ -1,6 +1,7 @@
 """What `tickwheel doctor` says of the keys that stored secrets are sealed under."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
 from tickwheel.config import Settings
 from tickwheel.domain.errors import ConfigError
@@ -8,6 +9,7 @@ from tickwheel.interfaces.cli.findings import Finding, Level
 from tickwheel.wiring import find_vault, sqlite_path, store_url
 
 _BACK_UP = "Keep a copy of it apart from the backups of the database: without it the secrets are lost."
+_PUT_IT_BACK = "If it ever had one, put it back before the start, or give it with --secrets-key-file."
 _SET_ONE = (
     "Make one with `tickwheel secrets keygen`, give it to every node and worker with a store "
     "(--secrets-key-file), then run `tickwheel secrets reseal`."
@@ -26,7 +28,7 @@ def check_secrets(settings: Settings) -> Iterator[Finding]:
             yield Finding("secrets", Level.FAIL, f"{problem.field}: {problem.message}")
         return
     if scheme == "sqlite" and not vault.seals:
-        yield Finding("secrets", Level.OK, f"the first start makes a key in {sqlite_path(place)}", _BACK_UP)
+        yield _without_key(sqlite_path(place))
     elif not vault.seals:
         text = "stored in the clear: there is no key from outside the database"
         yield Finding("secrets", Level.WARN, text, _SET_ONE)
@@ -34,3 +36,11 @@ def check_secrets(settings: Settings) -> Iterator[Finding]:
         others = vault.key_ids[1:]
         text = f"sealed under the key {vault.key_id}" + (f"; {', '.join(others)} still open" if others else "")
         yield Finding("secrets", Level.OK, text, "" if settings.clustered else _BACK_UP)
+
+
+def _without_key(folder: Path) -> Finding:
+    """A database without its key was restored, or is of a version that sealed nothing."""
+    if any(folder.glob("*.db")):
+        text = f"{folder} has a database and no key: what is sealed in it can't be opened"
+        return Finding("secrets", Level.WARN, text, _PUT_IT_BACK)
+    return Finding("secrets", Level.OK, f"the first start makes a key in {folder}", _BACK_UP)
