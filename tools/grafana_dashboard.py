@@ -169,6 +169,10 @@ ROWS = {
         Panel("CPU", {"{{instance}}": "sum by (instance) (rate(process_cpu_seconds_total{@}[WINDOW]))"}),
         Panel("Memory", {"{{instance}}": "sum by (instance) (process_resident_memory_bytes{@})"}, "bytes"),
     ),
+    "Notifications": (
+        Panel("Messages of rules", {"{{outcome}}": _rate("notifications_total", "outcome")}, "reqps", width=12),
+        Panel("On their way", {"waiting": "max(tickwheel_notifications_waiting{@})"}, width=12),
+    ),
     "Refused": (
         Panel("New jobs, for load (429)", {"{{why}}": _rate("shed_requests_total", "why")}, "reqps"),
         Panel("For a limit of the tenant", {"{{limit}}": _rate("quota_refusals_total", "limit")}, "reqps"),

@@ -57,6 +57,7 @@ CASES: Mapping[str, Case] = {
     "TickwheelStaleCompletions": _one("tickwheel_stale_completions_total", "0+2x60", "0+0.5x60", 60),
     "TickwheelHandlersMissing": _one("tickwheel_runs_unserved_total", "0+1x60", "5x60", 60),
     "TickwheelScheduleFails": _one("tickwheel_schedule_failures_total", "0+1x20", "4x20"),
+    "TickwheelNotificationsDropped": _one('tickwheel_notifications_total{outcome="dropped"}', "0x12 1x8", "2x20"),
     "TickwheelStoreSlow": Case(
         {_CLAIMS % "1.0": "0+10x20", _CLAIMS % "2.5": "0+100x20", _CLAIMS % "+Inf": "0+100x20"},
         {_CLAIMS % "1.0": "0+100x20", _CLAIMS % "2.5": "0+100x20", _CLAIMS % "+Inf": "0+100x20"},
