@@ -346,3 +346,28 @@ async def test_a_run_that_waited_and_starts_without_limits_waits_no_more(arena: 
     await owner.complete(free, RunState.SUCCEEDED)
     await owner.complete(held, RunState.SUCCEEDED)
     assert await astray(arena) == 0
+
+
+async def test_a_retry_takes_its_turn_again_under_the_limit_of_the_tenant(arena: Arena, owner: Owner) -> None:
+    first, second = (arena.one_off(shard=shard) for shard in (3, 4))
+    await arena.insert(first, second)
+    [held] = await owner.claim_rows(owner.claim_row(first, tenant_limit=1))
+    retry = await owner.retry_later(held)
+    [other] = await owner.claim_rows(owner.claim_row(second, tenant_limit=1))
+    assert other.won
+    [again] = await owner.claim_rows(owner.claim_row(first, retry, tenant_limit=1))
+    assert again.verdict is ClaimVerdict.LIMITED
+    assert (await owner.complete(other, RunState.SUCCEEDED)).applied
+    [again] = await owner.claim_rows(owner.claim_row(first, retry, tenant_limit=1))
+    assert again.won
+    assert (await owner.complete(again, RunState.SUCCEEDED)).applied
+    assert not await astray(arena)
+
+
+async def test_a_limit_of_the_tenant_that_is_lifted_holds_nobody(arena: Arena, owner: Owner) -> None:
+    jobs = [arena.one_off(shard=shard) for shard in (3, 4, 5)]
+    await arena.insert(*jobs)
+    [first, second, _] = await owner.claim_rows(*(owner.claim_row(new, tenant_limit=1) for new in jobs))
+    assert [first.won, second.won].count(True) <= 1
+    answers = await owner.claim_rows(*(owner.claim_row(new) for new in jobs))
+    assert sum(answer.won for answer in answers) == 2
