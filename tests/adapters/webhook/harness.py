@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
 from ipaddress import ip_network
+from typing import Any
 
 from tickwheel.adapters.system import SystemClock
 from tickwheel.adapters.webhook.address import AddressPolicy
@@ -53,7 +54,7 @@ class Bench:
 
     def __init__(self, settings: WebhookSettings | None = None, resolve: Resolve | None = None) -> None:
         settings = settings or WebhookSettings(addresses=AddressPolicy(allow_loopback=True))
-        arguments = {} if resolve is None else {"resolve": resolve}
+        arguments: dict[str, Any] = {} if resolve is None else {"resolve": resolve}
         self.outcomes: dict[int, Outcome] = {}
         self.report_sizes: list[int] = []
         self._changed = asyncio.Event()

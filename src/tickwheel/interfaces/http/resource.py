@@ -1,8 +1,8 @@
 """One path of the API: its methods, and everything that is the same for all of them.
 
 `Resource` is the ASGI application that a Starlette route leads to. It authenticates, runs the handler of the
-method, turns errors into problems and sends the answer, in one piece as a rule. HEAD is GET without the body, OPTIONS lists
-the methods, any other method is 405 with `Allow`.
+method, turns errors into problems and sends the answer, in one piece as a rule. HEAD is GET without the body,
+OPTIONS lists the methods, any other method is 405 with `Allow`.
 
 Handlers take a `Call` and give an `Answer`; they never see ASGI.
 """

@@ -28,8 +28,9 @@ class Worker:
     `store` and `queue` that the servers use. `app` names a module with handlers (`module` or `module:object`);
     `handlers` gives a set of them; with neither, those registered through `tickwheel.handler` are used.
     `concurrency` is the number of runs at a time, or a pair (least, most) between which the worker finds it by
-    itself. `ca_file`, `client_cert` and `client_key` are as in `Client`. `prefetch` runs are taken ahead of free slots (None: by how short runs are). With a store and a
-    `tenant_id` it gets runs of that tenant only; over HTTP the token says so.
+    itself. `ca_file`, `client_cert` and `client_key` are as in `Client`. `prefetch` runs are taken ahead of free
+    slots (None: by how short runs are). With a store and a `tenant_id` it gets runs of that tenant only; over HTTP
+    the token says so.
 
     `run` blocks until SIGTERM or Ctrl-C; `run_async` until it is cancelled; `async with` starts and stops. However
     it stops, what runs gets `grace_seconds` to end, and the rest is handed back.
