@@ -113,6 +113,17 @@ class TenantGate:
         chunks = (chunk for one in self._waiting.values() for chunk in one.chunks)
         return min((int(chunk["due_ms"].min()) for chunk in chunks), default=None)
 
+    def held(self, most: int) -> list[tuple[str, int | None, str]]:
+        """So many tenants at most of which something waits or would wait, since when if that is known, and why."""
+        rules = {} if self._rules is None else self._rules[1]
+        disabled = [(tenant_id, None, DISABLED) for tenant_id, one in rules.items() if one.disabled]
+        limited = [
+            (tenant_id, int(one.chunks[0]["due_ms"][0]), LimitName.DUE_PER_SECOND.value)
+            for tenant_id, one in self._waiting.items()
+            if one.chunks
+        ]
+        return [*disabled, *limited][:most]
+
     def waits_for(self, tenant_id: str) -> str | None:
         """Why due runs of the tenant wait here, in one word; None when none does."""
         if self._settings_of(tenant_id).disabled:
