@@ -88,7 +88,10 @@ class DueCounts:
 
     def take(self, tenant_id: str, second: int, most: int, now_second: int) -> bool:
         """Whether one more may be due in that second; then it is counted."""
-        return self.take_many(tenant_id, {second: 1}, most, now_second)
+        if self.used(tenant_id, second) >= most:
+            return False
+        self._count(tenant_id, second, 1, now_second)
+        return True
 
     def take_many(self, tenant_id: str, wanted: Mapping[int, int], most: int, now_second: int) -> bool:
         """Whether so many more may be due in these seconds; then they are counted, else none is."""

@@ -222,7 +222,8 @@ class Quotas:
         if room == len(numbers):
             if limits.due_per_second is None and limits.payload_bytes_per_second is None:
                 return _Held(tenant_id, counted, numbers, ())
-            all_used = self._rates.take_all(tenant_id, [jobs[number] for number in numbers], limits)
+            several = len(numbers) > 1
+            all_used = self._rates.take_all(tenant_id, [jobs[n] for n in numbers], limits) if several else None
             if all_used is not None:
                 return _Held(tenant_id, counted, numbers, all_used)
         return self._admit_some(tenant_id, jobs, numbers, room, errors)
