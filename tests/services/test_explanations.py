@@ -8,11 +8,13 @@ from tickwheel.domain.errors import InvalidRequest, NotFound
 from tickwheel.domain.explanation import Code, Reached, Verdict
 from tickwheel.domain.job import CatchUp, Overlap
 from tickwheel.domain.outcome import OK, Outcome, OutcomeClass
+from tickwheel.domain.quotas import TenantLimits, TenantSettings
 from tickwheel.domain.requests.instants import parse_instant
 from tickwheel.ports.registry import Act
 from tickwheel.ports.store import NewJob
 from tickwheel.services.explanations import Explained
 from tickwheel.services.scheduler_settings import SchedulerSettings
+from tickwheel.services.tenants import Tenants
 from tickwheel.testing.virtual_clock import VirtualClock
 
 from .explaining_world import ExplainingWorld
@@ -106,6 +108,28 @@ async def test_late_by_the_limit_of_its_tenant() -> None:
     await world.clock.advance(15_000)
     await world.crash(scheduler)
     assert codes(explained) == [Code.TENANT_LIMIT]
+
+
+async def test_late_for_its_tenant_was_disabled_or_used_up_its_rate() -> None:
+    world = ExplainingWorld()
+    scheduler = await world.start()
+    tenants = Tenants(world.store, world.clock)
+    scheduler.follow(tenants)
+    put = replace(ACT, action="tenant.put")
+    await tenants.put("default", TenantSettings(disabled=True), put)
+    [disabled] = await world.add(scheduler, world.job(in_ms=1_000))
+    await world.clock.advance(10_000)
+    waiting = await world.explain(disabled)
+    await tenants.put("default", TenantSettings(TenantLimits(due_per_second=1)), put)
+    await world.clock.advance(60_000)
+    *_, last = await world.add(scheduler, *(world.job(in_ms=500) for _ in range(5)))
+    await world.clock.advance(20_000)
+    by_rate = await world.explain(last)
+    was_disabled = await world.explain(disabled)
+    await world.crash(scheduler)
+    assert codes(was_disabled) == [Code.TENANT_DISABLED]
+    assert codes(waiting) == [Code.TENANT_DISABLED]
+    assert codes(by_rate) == [Code.TENANT_RATE]
 
 
 async def test_late_by_busy_slots() -> None:

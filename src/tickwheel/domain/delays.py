@@ -25,6 +25,7 @@ class DelayKind(StrEnum):
     TARGET = "target"  # places or the rate of a target were used up, or it is in trouble; `subject` is its host
     LIMIT = "limit"  # a limit of concurrency; `subject` is what is counted
     SLOTS = "slots"  # all slots were taken; `subject` is executor and lane
+    TENANT = "tenant"  # the tenant is disabled, or has begun as many runs in a second as it may
     WORKER = "worker"  # nothing that lives runs this target; `subject` is the handler
 
 

@@ -27,7 +27,9 @@ UNSERVED_MS: Final = 60_000
 _STORE_ERRORS: Final = ("StoreUnavailable", "OutcomeUnknown")
 
 
-_CROWDS: Final = frozenset({DelayKind.TARGET, DelayKind.LIMIT, DelayKind.SLOTS, DelayKind.WORKER})
+_CROWDS: Final = frozenset(
+    {DelayKind.TARGET, DelayKind.LIMIT, DelayKind.TENANT, DelayKind.SLOTS, DelayKind.WORKER}
+)
 
 _Key = tuple[DelayKind, str, int]
 

@@ -34,7 +34,7 @@ TRIM_ROWS: Final = 2_000
 """More than come in that time (`delay_book.NEW_COUNT`)."""
 LOOK_BACK_MS: Final = 400 * 86_400_000
 """How far back the last sign of life is looked for."""
-_LOOKED_FOR: Final = (DelayKind.TARGET, DelayKind.LIMIT, DelayKind.SLOTS)
+_LOOKED_FOR: Final = (DelayKind.TARGET, DelayKind.LIMIT, DelayKind.TENANT, DelayKind.SLOTS)
 EXECUTORS: Final = ("webhook", "handler")
 ELSEWHERE: Final = "worker"
 
@@ -136,6 +136,13 @@ class DelayWatch:
         yield from self._at_hosts()
         for name, since_ms in self._scheduler.limits.held(MOST_PER_LOOK):
             yield DelayKind.LIMIT, name, since_ms, ""
+        for tenant_id, due_ms, why in self._scheduler.tenants.held(MOST_PER_LOOK):
+            yield (
+                DelayKind.TENANT,
+                tenant_id,
+                self._clock.now_ms() - SHORTEST_MS if due_ms is None else due_ms,
+                why,
+            )
         ready, pools = self._scheduler.ready, self._scheduler.pools
         for kind in range(KIND_COUNT):
             for lane, due_ms in enumerate(ready.oldest_due_ms(kind, rough=True)):

@@ -166,6 +166,7 @@ def _wanted(job: Job) -> Sequence[Wanted]:
         *_ALWAYS,
         (DelayKind.TARGET, host),
         (DelayKind.WORKER, target.name),
+        (DelayKind.TENANT, job.tenant_id),
         (DelayKind.SLOTS, f"{executor}/{job.lane.name}"),
         (DelayKind.SLOTS, f"{ELSEWHERE}/{job.lane.name}"),
         *((DelayKind.LIMIT, limit.name) for limit in limits),

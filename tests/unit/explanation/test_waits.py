@@ -101,6 +101,14 @@ def test_delays_are_clipped_to_the_wait() -> None:
     assert (cause.from_ms, cause.until_ms) == (DUE_MS, DUE_MS + 1_000)
 
 
+def test_a_delay_that_was_noted_just_now_may_go_on() -> None:
+    run = Run(JOB.job_id, "default", DUE_MS, RunState.SCHEDULED, 0, 0, 0, JOB.lane)
+    held = delay(DelayKind.STORE, 0, 1_000)
+    for now_ms, code in ((14_000, Code.STORE_AWAY), (14_001, Code.LATE_CLAIM)):
+        explanation = explain_run(run, Circumstances(JOB, DUE_MS + now_ms, SHARD, [held]))
+        assert codes(explanation)[0] is code
+
+
 def test_many_delays_of_a_kind_are_one_cause() -> None:
     held = [delay(DelayKind.TARGET, n * 1_000, n * 1_000 + 900, "a.example", "full") for n in range(5)]
     explanation = told(5_000, *held)
@@ -127,6 +135,8 @@ def test_a_claimed_run_that_no_worker_took_lay_in_the_queue() -> None:
             Code.LIMIT,
             "the limit of all jobs of its name",
         ),
+        (delay(DelayKind.TENANT, 0, 3_000, "default", "disabled"), Code.TENANT_DISABLED, "was disabled for 3 s"),
+        (delay(DelayKind.TENANT, 0, 3_000, "default", "due_per_second"), Code.TENANT_RATE, "in a second as may"),
         (delay(DelayKind.SLOTS, 0, 3_000, "worker/HIGH"), Code.SLOTS_TAKEN, "of the workers elsewhere"),
         (delay(DelayKind.WORKER, 0, 200, "send"), Code.WORKER_ABSENT, "no worker that lived did it"),
         (delay(DelayKind.STORE, 0, 3_000, "claims"), Code.STORE_AWAY, "could not work with the store for 3 s"),

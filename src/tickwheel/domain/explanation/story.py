@@ -28,6 +28,8 @@ class Code(StrEnum):
     TARGET_BUSY = "target_busy"
     LIMIT = "limit"
     TENANT_LIMIT = "tenant_limit"
+    TENANT_RATE = "tenant_rate"
+    TENANT_DISABLED = "tenant_disabled"
     SLOTS_TAKEN = "slots_taken"
     WORKER_ABSENT = "worker_absent"
     OVERLAP = "overlap"

@@ -19,6 +19,9 @@ from tickwheel.domain.run import IN_FLIGHT
 LATE_AFTER_MS: Final = 500
 """A run that begins within it is on time."""
 
+WRITTEN_AGAIN_MS: Final = 13_000
+"""A delay that was noted within it may go on."""
+
 _TARGET_WORDS: Final = {
     "failing": "the host {} answered nothing, and was asked now and then only",
     "retry_after": "the host {} had asked to be left alone",
@@ -34,6 +37,9 @@ _NOW_WORDS: Final = {
     "full": (Code.TARGET_BUSY, "all places of its target, or of the workers that do it, are taken"),
     "rate": (Code.TARGET_BUSY, "the rate of its target is used up"),
     "worker": (Code.WORKER_ABSENT, "no worker that lives does it"),
+    "concurrency": (Code.TENANT_LIMIT, "as many runs of its tenant are in flight as may be"),
+    "due_per_second": (Code.TENANT_RATE, "as many runs of its tenant begin in a second as may"),
+    "disabled": (Code.TENANT_DISABLED, "its tenant is disabled"),
 }
 
 
@@ -103,8 +109,9 @@ def _by_delays(wait: Wait, known: Circumstances) -> Iterable[Cause]:
     for delay in known.delays:
         if delay.is_about(known.shard) and delay.from_ms < wait.until_ms and delay.until_ms > wait.from_ms:
             code, words = _told(delay, known)
-            # A handler is looked for now and then only: what was met last does not say when it was there.
-            until_ms = wait.until_ms if delay.kind is DelayKind.WORKER else delay.until_ms
+            # A handler is looked for now and then only, and what goes on is written again now and then.
+            goes_on = delay.kind is DelayKind.WORKER or known.now_ms - delay.until_ms <= WRITTEN_AGAIN_MS
+            until_ms = max(wait.until_ms, delay.until_ms) if goes_on else delay.until_ms
             yield Cause(code, sentence(words), delay.from_ms, until_ms)
 
 
@@ -124,6 +131,10 @@ def _told(delay: Delay, known: Circumstances) -> tuple[Code, str]:
             return (Code.TARGET_TROUBLED if delay.detail in _TROUBLED else Code.TARGET_BUSY), words
         case DelayKind.LIMIT:
             return _told_limit(delay.subject, known)
+        case DelayKind.TENANT:
+            if delay.detail == "disabled":
+                return Code.TENANT_DISABLED, f"its tenant was disabled for {took}"
+            return Code.TENANT_RATE, "as many runs of its tenant began in a second as may"
         case DelayKind.SLOTS:
             kind, _, lane = delay.subject.partition("/")
             whose = "of the workers elsewhere" if kind == "worker" else f"for {kind}s on {delay.node}"
