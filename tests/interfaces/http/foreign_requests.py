@@ -166,7 +166,8 @@ def never(value: Any, theirs: Belongings) -> Any:
     return value[:-4] + value[-4:].translate(_SHIFTED)
 
 
-_SHIFTED: Final = str.maketrans("0123456789abcdefghijklmnopqrstuvwxyz", "123456789abcdefghijklmnopqrstuvwxyz0")
+_LETTERS: Final = "0123456789abcdefghjkmnpqrstvwxyz"
+_SHIFTED: Final = str.maketrans(_LETTERS, _LETTERS[1:] + _LETTERS[0])
 
 
 def _other_job(job_id: bytes) -> bytes:

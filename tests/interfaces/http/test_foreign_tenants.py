@@ -157,6 +157,8 @@ async def scene() -> AsyncIterator[Scene]:
 @NAMED
 async def test_nothing_of_another_tenant_is_told_or_changed(scene: Scene, operation: Operation) -> None:
     for role in Role:
+        if operation.method == "GET":
+            await scene.ask(role, request(operation, scene.own, {}))
         for fill in fills_of(slots_of(operation, scene.theirs), role):
             reply = await scene.compare(role, operation, fill)
             wanted = _wanted(operation, role, fill)
