@@ -71,7 +71,7 @@ async def test_a_time_that_never_came_is_told_with_the_run_that_stood_for_it(wor
 
 async def test_what_is_no_time_is_refused(world: HttpWorld) -> None:
     job_id = (await world.cron())["job_id"]
-    for at in ("yesterday", "2026-02-30T10:00:00", "2026-02-30T10:00:00Z"):
+    for at in ("yesterday", "2026-02-30T10:00:00", "2026-02-30T10:00:00Z", "1900-01-01T00:00:00"):
         reply = await world.client.get(f"/v1/jobs/{job_id}/explain?at={at}")
         assert reply.status == 422
         assert [problem["field"] for problem in reply.json["errors"]] == ["at"]

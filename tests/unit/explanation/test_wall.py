@@ -39,6 +39,15 @@ def test_an_offset_makes_it_an_instant() -> None:
     assert not is_wall("tomorrow")
 
 
+@pytest.mark.parametrize(
+    "text", ["0001-01-01T00:00", "1969-12-31T23:59", "1970-01-01T00:00", "9999-12-31T23:59:59"]
+)
+@pytest.mark.parametrize("zone", ["UTC", "Pacific/Kiritimati", "America/Adak"])
+def test_times_that_have_no_instant_here_are_refused(text: str, zone: str) -> None:
+    with pytest.raises(InstantError, match="lies before 1970"):
+        read_wall(text, zone)
+
+
 def test_impossible_dates_are_refused() -> None:
     with pytest.raises(InstantError, match="not a date and time that exists"):
         read_wall("2026-02-30T12:00", "UTC")

@@ -4,8 +4,9 @@ import re
 from datetime import UTC, datetime, timedelta
 from typing import Final, NamedTuple
 
+from tickwheel.domain.limits import EPOCH_MS_MAX
 from tickwheel.domain.requests.instants import EPOCH, InstantError
-from tickwheel.domain.timeline import MAX_S, MIN_S, Period, timeline_of
+from tickwheel.domain.timeline import Period, timeline_of
 
 _FORM: Final = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d(?::\d\d)?", re.ASCII)
 _AROUND_S: Final = 2 * 86_400
@@ -30,8 +31,10 @@ def read_wall(text: str, zone: str) -> Wall:
         wall_s = int((datetime.fromisoformat(text.upper()).replace(tzinfo=UTC) - EPOCH) / timedelta(seconds=1))
     except (ValueError, OverflowError) as error:
         raise InstantError(f"is not a date and time that exists ({error})") from error
+    if not _AROUND_S <= wall_s <= EPOCH_MS_MAX // 1_000 - _AROUND_S:
+        raise InstantError("lies before 1970-01-03 or after 9999-12-29")
     timeline = timeline_of(zone)
-    begin_s, end_s = max(MIN_S, wall_s - _AROUND_S), min(MAX_S, wall_s + _AROUND_S)
+    begin_s, end_s = wall_s - _AROUND_S, wall_s + _AROUND_S
     moved = timeline.fold_back(begin_s)
     first = timeline.period(timeline.index_at(begin_s - moved))
     periods = [
