@@ -418,7 +418,6 @@ def berlin(world: ExplainingWorld, cron: str, first: str) -> NewJob:
     return replace(new, job=replace(new.job, spec=replace(new.job.spec, timezone="Europe/Berlin")))
 
 
-@pytest.mark.pitfall(4)
 async def test_time_that_the_clock_leapt_over() -> None:
     world = ExplainingWorld(clock=VirtualClock(start_ms=parse_instant("2026-03-29T00:59:30Z")))
     scheduler = await world.start()

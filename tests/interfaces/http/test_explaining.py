@@ -1,7 +1,5 @@
 """Explanations over HTTP: what a reader of the API is told, and what is hidden from them."""
 
-import pytest
-
 from tickwheel.domain.outcome import OK, Outcome, OutcomeClass
 from tickwheel.domain.requests.instants import parse_instant
 
@@ -57,7 +55,6 @@ async def test_secrets_are_hidden_in_requests_and_answers(world: HttpWorld) -> N
     await world.close()
 
 
-@pytest.mark.pitfall(4)
 async def test_a_time_that_never_came_is_told_with_the_run_that_stood_for_it(world: HttpWorld) -> None:
     job_id = (await world.cron("30 2 * * *", timezone="Europe/Berlin"))["job_id"]
     told = (await world.client.get(f"/v1/jobs/{job_id}/explain?at=2027-03-28T02:30:00")).json
