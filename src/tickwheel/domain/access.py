@@ -24,6 +24,7 @@ class Scope(StrEnum):
     AUDIT_READ = "audit:read"
     TOKENS_WRITE = "tokens:write"  # see, make, rotate and revoke API keys
     SECRETS_WRITE = "secrets:write"  # see the names of signing secrets, make and rotate them
+    NOTIFICATIONS_WRITE = "notifications:write"  # see, set, try and delete rules of notification
     TENANTS_READ = "tenants:read"  # limits and usage
     TENANTS_WRITE = "tenants:write"
 
@@ -40,7 +41,13 @@ class Role(StrEnum):
 
 _READER: Final = frozenset({Scope.JOBS_READ, Scope.RUNS_READ, Scope.TENANTS_READ})
 _SCHEDULER: Final = _READER | {Scope.JOBS_WRITE}
-_OPERATOR: Final = _SCHEDULER | {Scope.RUNS_WRITE, Scope.WORKERS_READ, Scope.METRICS_READ, Scope.AUDIT_READ}
+_OPERATOR: Final = _SCHEDULER | {
+    Scope.RUNS_WRITE,
+    Scope.WORKERS_READ,
+    Scope.METRICS_READ,
+    Scope.AUDIT_READ,
+    Scope.NOTIFICATIONS_WRITE,
+}
 ROLE_SCOPES: Final = {
     Role.READER: _READER,
     Role.SCHEDULER: _SCHEDULER,

@@ -25,6 +25,9 @@ COMMANDS: Final = LazyCommands(
         "tokens": Entry(f"{_HERE}.tokens:tokens", "Make, rotate and revoke API keys."),
         "secrets": Entry(f"{_HERE}.secrets:secrets", "Make and rotate signing secrets; keys of stored secrets."),
         "tenants": Entry(f"{_HERE}.tenants:tenants", "Set and show what tenants may use."),
+        "notifications": Entry(
+            f"{_HERE}.notifications:notifications", "Set who is told, by webhook or e-mail, when something fails."
+        ),
         "audit-log": Entry(f"{_HERE}.audit_log:audit_log", "Read who changed what."),
         "preview": Entry(f"{_HERE}.preview:preview", "Show when a cron expression fires."),
         "migrate": Entry(f"{_HERE}.migrate:migrate", "Bring the database to this version's schema."),

@@ -154,6 +154,7 @@ def _app(node: Node, mode: Mode) -> ASGIApp:
             vault=node.secrets.vault,
             tenants=node.tenancy.tenants,
             quotas=node.tenancy.quotas,
+            notifications=node.notifying.rules,
             unfit=node.unfit_reason,
             serves_api=node.serves_api,
             waits_for=node.waits_for,

@@ -18,6 +18,7 @@ from tickwheel.interfaces.http.routes.explanations import ExplanationRoutes
 from tickwheel.interfaces.http.routes.jobs import JobRoutes
 from tickwheel.interfaces.http.routes.live import LiveRoutes
 from tickwheel.interfaces.http.routes.new_jobs import NewJobRoutes
+from tickwheel.interfaces.http.routes.notifications import NotificationRoutes
 from tickwheel.interfaces.http.routes.runs import RunRoutes
 from tickwheel.interfaces.http.routes.scaling import ScalingRoutes
 from tickwheel.interfaces.http.routes.schedules import ScheduleRoutes
@@ -43,6 +44,7 @@ _GROUPS: Final = (
     AuditLogRoutes,
     SecretRoutes,
     TenantRoutes,
+    NotificationRoutes,
     LiveRoutes,
     ServerRoutes,
 )

@@ -17,6 +17,7 @@ from tickwheel.services.jobs import Jobs
 from tickwheel.services.live.forecasting import Forecasting
 from tickwheel.services.live.overview import Lookout
 from tickwheel.services.load import Demand
+from tickwheel.services.notifying.rules import NotificationRules
 from tickwheel.services.punctuality import Punctuality
 from tickwheel.services.quotas import Quotas
 from tickwheel.services.remote.desk import WorkerDesk
@@ -57,4 +58,5 @@ class Deps:
     signing_secrets: SigningSecrets | None = None
     tenants: Tenants | None = None
     quotas: Quotas | None = None
+    notifications: NotificationRules | None = None
     vault: Vault = NO_VAULT

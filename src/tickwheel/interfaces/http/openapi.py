@@ -46,6 +46,7 @@ TAGS: Final = {
     "Access": "Tokens, and the log of who changed what.",
     "Secrets": "Keys that webhooks are signed with, by tenant and name.",
     "Tenants": "Limits, shares and egress policies of tenants, and what they use.",
+    "Notifications": "Who is told, by webhook or e-mail, when runs and schedules go wrong.",
     "Server": "Health, metrics, this document.",
 }
 

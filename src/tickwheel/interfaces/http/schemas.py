@@ -11,6 +11,7 @@ from tickwheel.interfaces.http.access_bodies import ACCESS_TYPES
 from tickwheel.interfaces.http.answers import ANSWER_TYPES, REF
 from tickwheel.interfaces.http.explanation_bodies import EXPLANATION_TYPES
 from tickwheel.interfaces.http.live_bodies import LIVE_TYPES
+from tickwheel.interfaces.http.notification_bodies import NOTIFICATION_TYPES
 from tickwheel.interfaces.http.secret_bodies import SECRET_TYPES
 from tickwheel.interfaces.http.slo_bodies import SLO_TYPES
 from tickwheel.interfaces.http.tenant_bodies import TENANT_TYPES
@@ -43,6 +44,7 @@ def components() -> Json:
             *ACCESS_TYPES,
             *SECRET_TYPES,
             *TENANT_TYPES,
+            *NOTIFICATION_TYPES,
             *LIVE_TYPES,
             *EXPLANATION_TYPES,
             *SLO_TYPES,

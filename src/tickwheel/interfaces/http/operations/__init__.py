@@ -11,6 +11,7 @@ from tickwheel.interfaces.http.operations.explanations import EXPLANATION_OPERAT
 from tickwheel.interfaces.http.operations.jobs import JOB_OPERATIONS
 from tickwheel.interfaces.http.operations.live import LIVE_OPERATIONS
 from tickwheel.interfaces.http.operations.model import Body, Operation, Param, Reply
+from tickwheel.interfaces.http.operations.notifications import NOTIFICATION_OPERATIONS
 from tickwheel.interfaces.http.operations.runs import RUN_OPERATIONS
 from tickwheel.interfaces.http.operations.secrets import SECRET_OPERATIONS
 from tickwheel.interfaces.http.operations.server import SERVER_OPERATIONS
@@ -29,6 +30,7 @@ OPERATIONS: Final = (
     *ACCESS_OPERATIONS,
     *SECRET_OPERATIONS,
     *TENANT_OPERATIONS,
+    *NOTIFICATION_OPERATIONS,
     *LIVE_OPERATIONS,
     *SLO_OPERATIONS,
     *SERVER_OPERATIONS,
