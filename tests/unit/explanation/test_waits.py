@@ -96,6 +96,12 @@ def test_what_is_left_over_is_said_to_be_unknown() -> None:
     assert codes(told(10_000, delay(DelayKind.STORE, 0, 6_000))) == [Code.STORE_AWAY]
 
 
+def test_what_covers_next_to_nothing_is_no_cause() -> None:
+    store, slots = delay(DelayKind.STORE, 0, 499), delay(DelayKind.SLOTS, 0, 9_900, "webhook/HIGH")
+    assert codes(told(10_000, slots, store)) == [Code.SLOTS_TAKEN]
+    assert codes(told(9_980, slots, store)) == [Code.SLOTS_TAKEN, Code.STORE_AWAY]
+
+
 def test_delays_are_clipped_to_the_wait() -> None:
     [cause] = told(1_000, delay(DelayKind.STORE, -50_000, 50_000)).causes
     assert (cause.from_ms, cause.until_ms) == (DUE_MS, DUE_MS + 1_000)

@@ -22,6 +22,9 @@ LATE_AFTER_MS: Final = 500
 WRITTEN_AGAIN_MS: Final = 13_000
 """A delay that was noted within it may go on."""
 
+_LEAST_PART: Final = 20
+"""What covers less than a twentieth of a wait is no cause of it."""
+
 _TARGET_WORDS: Final = {
     "failing": "the host {} answered nothing, and was asked now and then only",
     "retry_after": "the host {} had asked to be left alone",
@@ -59,7 +62,7 @@ def causes_of(run: RunFacts, wait: Wait, known: Circumstances) -> tuple[Cause, .
     if wait.length_ms < LATE_AFTER_MS:
         return ()
     found = [*_by_schedule(run, wait, known), *_by_delays(wait, known), *_by_queue(run, wait)]
-    clipped = [cause for cause in (_clipped(one, wait) for one in found) if _weight(cause) > 0]
+    clipped = [cause for cause in (_clipped(one, wait) for one in found) if _matters(cause, wait)]
     clipped.sort(key=_weight, reverse=True)
     if known.waits_for in _NOW_WORDS and run.state not in IN_FLIGHT and not run.fence:
         code, words = _NOW_WORDS[known.waits_for]
@@ -179,6 +182,10 @@ def _clipped(cause: Cause, wait: Wait) -> Cause:
 
 def _weight(cause: Cause) -> int:
     return (cause.until_ms or 0) - (cause.from_ms or 0)
+
+
+def _matters(cause: Cause, wait: Wait) -> bool:
+    return _weight(cause) > 0 and _LEAST_PART * _weight(cause) >= wait.length_ms
 
 
 def _covered_ms(causes: Sequence[Cause]) -> int:
