@@ -21,10 +21,14 @@ _KEY: Final = ("kind", "tenant_id", "name")
 
 
 class PostgresqlRegistry:
-    """Implements `ports.registry.Registry`."""
+    """Implements `ports.registry.Registry`.
+
+    Records decide who may do what, so they are never read where reads may be sent elsewhere (`store_reads`).
+    """
 
     _writers: Lines
     _readers: Lines
+    _lookups: Lines
 
     def _pin_ms(self) -> int | None:
         raise NotImplementedError
@@ -39,12 +43,12 @@ class PostgresqlRegistry:
         return await self._writers.submit(lambda session: _delete(session, key, act, self._pin_ms()), writes=True)
 
     async def records(self, kind: str) -> Sequence[Record]:
-        return await self._readers.submit(
+        return await self._lookups.submit(
             lambda session: [Record(*row) for row in session.rows(SQL["records"], {"kind": kind})]
         )
 
     async def records_version(self) -> int:
-        return await self._readers.submit(_changes)
+        return await self._lookups.submit(_changes)
 
     async def touch_records(self, kind: str, used_ms: Mapping[str, int]) -> None:
         names = sorted(used_ms)
