@@ -25,6 +25,7 @@ WANTED = (
     "tokens",
     "secrets",
     "tenants",
+    "notifications",
     "audit-log",
     "preview",
     "migrate",

@@ -123,6 +123,21 @@ async def delete_secret(world: WholeWorld, client: AsgiClient) -> Reply:
     return await client.request("DELETE", f"/v1/secrets/{await secret(world)}")
 
 
+async def rule(world: WholeWorld, client: AsgiClient, method: str, rest: str = "") -> Reply:
+    path = "/v1/notifications/ops"
+    made = await world.client.request("PUT", f"{path}?tenant_id={TENANT}", RULE)
+    assert made.status == 200, made.body
+    return await client.request(method, path + rest)
+
+
+async def delete_rule(world: WholeWorld, client: AsgiClient) -> Reply:
+    return await rule(world, client, "DELETE")
+
+
+async def try_rule(world: WholeWorld, client: AsgiClient) -> Reply:
+    return await rule(world, client, "POST", "/test")
+
+
 async def delete_tenant(world: WholeWorld, client: AsgiClient) -> Reply:
     assert (await world.client.request("PUT", "/v1/tenants/acme", LIMITED)).status == 200
     return await client.request("DELETE", "/v1/tenants/acme")
@@ -140,6 +155,7 @@ COMPACT: Final = {
     "target_endpoint": TARGET["endpoint"],
     "execute_at": "2030-01-01T00:00:00Z",
 }
+RULE: Final = {"events": ["job.failing"], "to": {"webhook": {"endpoint": TARGET["endpoint"]}}}
 LIMITED: Final = {"limits": {"max_jobs": 1_000}}
 DAILY: Final = {"schedule_type": "CRON", "cron_expression": "0 3 * * *", "target": TARGET}
 
@@ -163,6 +179,11 @@ EXAMPLES: Final = {
     "create_secret": Example(
         "secret.create", "signing_secret:x", "after", at("/v1/secrets", {"name": "x", "value": OWN_VALUE})
     ),
+    "put_notification": Example(
+        "notification.put", "notification:ops", "after", at("/v1/notifications/ops", RULE, "PUT")
+    ),
+    "delete_notification": Example("notification.delete", "notification:ops", "before", delete_rule),
+    "test_notification": Example("notification.test", "notification:ops", "after", try_rule),
     "put_tenant": Example("tenant.put", "tenant:acme", "after", at("/v1/tenants/acme", LIMITED, "PUT")),
     "delete_tenant": Example("tenant.delete", "tenant:acme", "before", delete_tenant),
     "put_tenant_defaults": Example(

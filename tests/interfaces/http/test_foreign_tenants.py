@@ -28,7 +28,7 @@ from .whole_world import WholeWorld
 
 OWN, THEIRS = "acme", "bolt"
 OBJECTIVES: Final = ("DEFAULT=99%@1s", f"tenant:{OWN}=99%@1s", f"tenant:{THEIRS}=98%@1s")
-MAKES: Final = {("put_job", "name")}
+MAKES: Final = {("put_job", "name"), ("put_notification", "notification_name")}
 """A name in the path that is free in each tenant."""
 NOT_ABOUT_TENANTS: Final = frozenset({"egress_refused"})
 ASKED: Final = [one for one in OPERATIONS if not one.public]

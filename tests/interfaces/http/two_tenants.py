@@ -25,7 +25,7 @@ KINDS: Final = (
         "secret",
         "tag",
     ),
-    *("version", "worker"),
+    *("version", "worker", "rule", "hook"),
 )
 """What has texts of its own."""
 DAILY: Final[dict[str, Any]] = {"schedule_type": "CRON", "cron_expression": "17 3 * * *"}
@@ -88,6 +88,9 @@ async def _records(world: WholeWorld, mine: Belongings) -> None:
     memo = {"note": mine.word("memo"), "limits": {"max_jobs": 777}}
     assert (await world.client.request("PUT", f"/v1/tenants/{mine.tenant_id}", memo)).status == 200
     await _made(mine, "/v1/secrets", {"name": mine.note("secret_name", mine.word("secret"))})
+    rule = {"events": ["job.failing"], "to": {"webhook": {"endpoint": f"https://a.example/{mine.word('hook')}"}}}
+    name = mine.note("notification_name", mine.word("rule"))
+    assert (await mine.client.request("PUT", f"/v1/notifications/{name}", rule)).status == 200
 
 
 async def _jobs(world: WholeWorld, mine: Belongings) -> None:

@@ -13,11 +13,13 @@ from tickwheel.interfaces.http.app import build_app
 from tickwheel.ports.events import Event
 from tickwheel.ports.executor import Work
 from tickwheel.ports.vault import NO_VAULT
+from tickwheel.services.notifying.rules import NotificationRules
 from tickwheel.services.punctuality import Punctuality
 from tickwheel.services.sealing import Sealing
 from tickwheel.services.signing_secrets import SigningSecrets
 from tickwheel.testing.seeded_randomness import SeededRandomness
 
+from ...services.notifying.stage import FakeCourier
 from ...services.world import REFUSED, Events
 from .asgi_client import AsgiClient
 from .hiring_world import HiringWorld
@@ -42,7 +44,13 @@ class WholeWorld(HiringWorld):
         self.behave = _behave
         signing = SigningSecrets(self.store, NO_VAULT, self.clock, SeededRandomness(11))
         self.deps.jobs.seal_by(Sealing(NO_VAULT, signing.knows))
-        self.deps = dataclasses.replace(self.deps, signing_secrets=signing, punctuality=self.punctuality)
+        self.courier = FakeCourier(self.clock.now_ms)
+        self.deps = dataclasses.replace(
+            self.deps,
+            signing_secrets=signing,
+            punctuality=self.punctuality,
+            notifications=NotificationRules(self.store, self.courier, self.clock),
+        )
         self.app = build_app(self.deps)
         self.client = AsgiClient(self.app, STATIC)
         return self

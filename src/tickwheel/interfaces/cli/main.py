@@ -26,7 +26,8 @@ COMMANDS: Final = LazyCommands(
         "secrets": Entry(f"{_HERE}.secrets:secrets", "Make and rotate signing secrets; keys of stored secrets."),
         "tenants": Entry(f"{_HERE}.tenants:tenants", "Set and show what tenants may use."),
         "notifications": Entry(
-            f"{_HERE}.notifications:notifications", "Set who is told, by webhook or e-mail, when something fails."
+            f"{_HERE}.notifications:notifications",
+            "Set who is told, by webhook or e-mail, when runs and schedules go wrong.",
         ),
         "audit-log": Entry(f"{_HERE}.audit_log:audit_log", "Read who changed what."),
         "preview": Entry(f"{_HERE}.preview:preview", "Show when a cron expression fires."),

@@ -109,7 +109,9 @@ class NotificationRules:
     async def attempt(self, tenant_id: str, name: str, act: Act) -> Tried:
         """Send a trial message, once, and wait for what becomes of it. Raises `NotFound`."""
         view = await self.show(tenant_id, name)
-        entry = AuditEntry(0, 0, tenant_id, act.actor, act.source, act.action, f"{NOTIFICATION}:{name}")
+        shown = msgspec.json.encode({"sent_by": "email" if view.rule.webhook is None else "webhook"}).decode()
+        subject = f"{NOTIFICATION}:{name}"
+        entry = AuditEntry(0, 0, tenant_id, act.actor, act.source, act.action, subject, after=shown)
         await self._registry.append_entries([entry])
         message = compose_trial(tenant_id, name, self._clock.now_ms(), self._public_url)
         return Tried(view, await self._courier.bring(view.rule, message))
