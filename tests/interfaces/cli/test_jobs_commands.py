@@ -227,6 +227,18 @@ def test_dead_letters_are_listed_redriven_and_deleted(call: Call, server: Server
     assert server.client.get_run(run_id).status == "FAILED"
 
 
+def test_dead_letters_are_grouped_and_redriven_by_cause_and_job(call: Call, server: ServerProcess) -> None:
+    job_id = created(call, "--now", "--handler", "broken")
+    run_id = ended(server, job_id)
+    (letter,) = shown(call, "dlq", "list", "--job", job_id)["dead_letters"]
+    assert letter["run_id"] == run_id
+    causes = [group["cause"] for group in shown(call, "dlq", "causes")["causes"]]
+    assert letter["cause"] in causes
+    assert letter["cause"] in call("dlq", "causes").stdout
+    assert shown(call, "dlq", "redrive", "--job", job_id, "--cause", "no such cause")["redriven_count"] == 0
+    assert shown(call, "dlq", "redrive", "--job", job_id)["redriven"] == [run_id]
+
+
 def test_what_is_no_dead_letter_is_named(call: Call, server: ServerProcess) -> None:
     run_id = ended(server, created(call, "--now", "--handler", "work"))
     well = call("dlq", "redrive", run_id)
@@ -242,6 +254,7 @@ def test_what_is_no_dead_letter_is_named(call: Call, server: ServerProcess) -> N
 def test_redrive_wants_ids_or_all(call: Call, server: ServerProcess) -> None:
     assert call("dlq", "redrive").exit_code == ExitCode.USAGE
     assert call("dlq", "redrive", "--all", "run_x").exit_code == ExitCode.USAGE
+    assert call("dlq", "redrive", "--cause", "x", "run_x").exit_code == ExitCode.USAGE
 
 
 @pytest.mark.parametrize(

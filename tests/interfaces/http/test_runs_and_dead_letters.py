@@ -162,10 +162,74 @@ async def test_all_dead_letters_of_a_tenant_are_redriven_at_once(world: HttpWorl
     await world.close()
 
 
+GONE = Outcome(outcome_class=OutcomeClass.PERMANENT, http_status=404, error="HTTP 404")
+
+
+async def dead_of_two_causes(world: HttpWorld) -> tuple[list[str], list[str]]:
+    """Run ids of two jobs with HTTP 503, and of one with HTTP 404."""
+    broken = await dead(world, 1, job_name="b-1")
+    broken += [run_id for run_id in await dead(world, 1, job_name="b-2") if run_id not in broken]
+    world.behave = lambda work: GONE
+    await world.create(schedule_type="INSTANT", retry_policy={"max_retries": 0}, job_name="g")
+    await world.clock.advance(100)
+    letters = (await world.client.get("/v1/dlq")).json["dead_letters"]
+    return broken, [letter["run_id"] for letter in letters if letter["cause"] == "HTTP 404"]
+
+
+async def test_dead_letters_are_grouped_by_cause(world: HttpWorld) -> None:
+    broken, gone = await dead_of_two_causes(world)
+    await dead(world, 1, tenant_id="acme")
+    seen = (await world.client.get("/v1/dlq/causes")).json
+    assert seen["is_whole"]
+    assert [(one["cause"], one["count"]) for one in seen["causes"]] == [("HTTP 503", 2), ("HTTP 404", 1)]
+    assert {job["job_name"] for job in seen["causes"][0]["jobs"]} == {"b-1", "b-2"}
+    assert seen["causes"][0]["example_run_id"] in broken
+    assert seen["causes"][1]["example_run_id"] == gone[0]
+    assert seen["causes"][0]["oldest_failed_at"] <= seen["causes"][0]["newest_failed_at"]
+    assert (await world.client.get("/v1/dlq/causes?tenant_id=none")).json["causes"] == []
+    await world.close()
+
+
+async def test_dead_letters_of_a_cause_or_a_job_are_listed(world: HttpWorld) -> None:
+    broken, [gone] = await dead_of_two_causes(world)
+
+    async def listed(query: str) -> list[str]:
+        page = (await world.client.get(f"/v1/dlq?{query}")).json
+        return [letter["run_id"] for letter in page["dead_letters"]]
+
+    assert sorted(await listed("cause=HTTP%20503")) == sorted(broken)
+    assert await listed("cause=HTTP%20404") == [gone]
+    assert await listed("cause=HTTP%20404&limit=1") == [gone], "a page looks on for its first letter"
+    assert await listed("cause=HTTP%20503&limit=1"), "so it does further down"
+    job_id = (await world.client.get(f"/v1/runs/{gone}")).json["job_id"]
+    assert await listed(f"job_id={job_id}") == [gone]
+    assert await listed(f"job_id={job_id}&cause=HTTP%20503") == []
+    assert (await world.client.get("/v1/dlq?job_id=x")).fields == ["job_id"]
+    await world.close()
+
+
+async def test_dead_letters_of_a_cause_or_a_job_are_redriven(world: HttpWorld) -> None:
+    broken, [gone] = await dead_of_two_causes(world)
+    world.behave = lambda work: Outcome(outcome_class=OutcomeClass.SUCCESS)
+    reply = await world.client.post("/v1/dlq/redrive", {"cause": "HTTP 503"})
+    assert sorted(reply.json["redriven"]) == sorted(broken)
+    job_id = (await world.client.get(f"/v1/runs/{gone}")).json["job_id"]
+    nobody = await world.client.post("/v1/dlq/redrive", {"cause": "HTTP 503", "job_id": job_id})
+    assert nobody.json["redriven_count"] == 0
+    assert (await world.client.post("/v1/dlq/redrive", {"job_id": job_id})).json["redriven"] == [gone]
+    await world.clock.advance(100)
+    assert (await world.client.get("/v1/dlq")).json["dead_letters"] == []
+    await world.close()
+
+
 @pytest.mark.parametrize(
     ("body", "fields"),
     [
         ({}, ["run_ids"]),
+        ({"all": True, "cause": "HTTP 503"}, ["run_ids"]),
+        ({"run_ids": ["run_" + "0" * 39], "cause": "HTTP 503"}, ["run_ids"]),
+        ({"job_id": "job_x"}, ["job_id"]),
+        ({"cause": ""}, ["cause"]),
         ({"run_ids": ["run_" + "0" * 39], "all": True}, ["run_ids"]),
         ({"run_ids": []}, ["run_ids"]),
         ({"run_ids": ["x", "run_" + "0" * 39, "y"]}, ["run_ids[0]", "run_ids[2]"]),

@@ -7,6 +7,7 @@ from tickwheel.interfaces.cli.failures import ExitCode, Failure
 from tickwheel.interfaces.cli.instants import short
 from tickwheel.interfaces.cli.output import print_json, print_table
 from tickwheel.interfaces.client import calls
+from tickwheel.interfaces.client.cause_models import CauseGroup, CauseList
 from tickwheel.interfaces.client.models import DeadLetter, DeadLetterPage
 
 
@@ -15,27 +16,43 @@ def dlq() -> None:
     """Runs that are out of attempts: list, run again, delete."""
 
 
+_of_cause = click.option("--cause", metavar="TEXT", help="Only those of this cause, as `dlq causes` shows it.")
+_of_job = click.option("--job", "job_id", metavar="JOB_ID", help="Only those of this job.")
+
+
 @dlq.command("list")
+@_of_cause
+@_of_job
 @click.option("--limit", type=int, default=50, show_default=True, help="How many at most.")
 @click.option("--cursor", help="Go on after a page: its next_cursor.")
 @server_options
-def list_(api: Api, limit: int, cursor: str | None) -> None:
+def list_(api: Api, cause: str | None, job_id: str | None, limit: int, cursor: str | None) -> None:
     """List dead letters, the newest failure first."""
-    api.show(calls.list_dead_letters(api.tenant, {"limit": limit, "cursor": cursor}), _show)
+    query = {"cause": cause, "job_id": job_id, "limit": limit, "cursor": cursor}
+    api.show(calls.list_dead_letters(api.tenant, query), _show)
+
+
+@dlq.command()
+@server_options
+def causes(api: Api) -> None:
+    """Group dead letters by cause, the most frequent first."""
+    api.show(calls.dead_letter_causes(api.tenant), _show_causes)
 
 
 @dlq.command(
     epilog="\b\nExamples:\n  tickwheel dlq redrive run_00SNM3WAC0001TFRNGP4RV4CNK00001KB881SQ0\n"
-    "  tickwheel dlq redrive --all"
+    "  tickwheel dlq redrive --cause 'answered 503'\n  tickwheel dlq redrive --all"
 )
 @click.argument("run_ids", nargs=-1, metavar="[RUN_ID]...")
+@_of_cause
+@_of_job
 @click.option("--all", "redrive_all", is_flag=True, help="All there are.")
 @server_options
-def redrive(api: Api, run_ids: tuple[str, ...], redrive_all: bool) -> None:
+def redrive(api: Api, run_ids: tuple[str, ...], cause: str | None, job_id: str | None, redrive_all: bool) -> None:
     """Run dead letters again, each with its full number of attempts."""
-    if redrive_all == bool(run_ids):
-        raise click.UsageError("name run ids, or --all")
-    call = calls.redrive(None if redrive_all else run_ids, api.tenant)
+    if [redrive_all, bool(run_ids), bool(cause or job_id)].count(True) != 1:
+        raise click.UsageError("name run ids, or --cause or --job or both, or --all")
+    call = calls.redrive(run_ids or None, api.tenant, cause=cause, job_id=job_id)
     body = api.ask(call.raw())
     result = call.read(body)
     if api.as_json:
@@ -71,6 +88,29 @@ def _show(page: DeadLetterPage) -> None:
     )
     if page.next_cursor:
         click.echo(f"There are more: --cursor {page.next_cursor}", err=True)
+
+
+def _show_causes(seen: CauseList) -> None:
+    print_table(
+        ("COUNT", "CAUSE", "JOBS", "FIRST", "LAST", "EXAMPLE"),
+        [
+            (
+                group.count,
+                group.cause,
+                _jobs(group),
+                short(group.oldest_failed_at),
+                short(group.newest_failed_at),
+                group.example_run_id,
+            )
+            for group in seen.causes
+        ],
+        empty="The dead-letter queue is empty.",
+    )
+
+
+def _jobs(group: CauseGroup) -> str:
+    names = [job.job_name or job.job_id for job in group.jobs[:3]]
+    return ", ".join(names) + (" …" if len(group.jobs) > 3 else "")
 
 
 def _cause(letter: DeadLetter) -> str:

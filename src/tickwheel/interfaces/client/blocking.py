@@ -9,6 +9,7 @@ from typing import Self, TypeVar, Unpack
 from tickwheel.config import ServerTrust
 from tickwheel.interfaces.client import calls
 from tickwheel.interfaces.client.batches import schedule_all
+from tickwheel.interfaces.client.cause_models import CauseList
 from tickwheel.interfaces.client.explanation_models import Explanation
 from tickwheel.interfaces.client.flow import Flow, Outcome, Send, exchange
 from tickwheel.interfaces.client.job_fields import EditFields, JobFields
@@ -136,6 +137,10 @@ class Client:
     def list_dead_letters(self, **page: Unpack[PageFields]) -> DeadLetterPage:
         """A page of runs that are out of attempts, newest first."""
         return self._run(exchange(calls.list_dead_letters(self._tenant_id, page)))
+
+    def dead_letter_causes(self) -> CauseList:
+        """What the dead-letter queue is full of."""
+        return self._run(exchange(calls.dead_letter_causes(self._tenant_id)))
 
     def redrive(self, run_ids: Sequence[str]) -> Redriven:
         """Run these dead letters again, with all their attempts anew."""

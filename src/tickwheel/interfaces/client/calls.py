@@ -9,7 +9,7 @@ from urllib.parse import quote, urlencode
 import msgspec
 
 from tickwheel.domain.ids import RUN_PREFIX
-from tickwheel.interfaces.client import explanation_models, models, slo_models
+from tickwheel.interfaces.client import cause_models, explanation_models, models, slo_models
 from tickwheel.interfaces.client.job_fields import edit_json, job_json, new_key
 
 T = TypeVar("T")
@@ -53,6 +53,7 @@ _run: Final = _reader(models.Run)
 _runs: Final = _reader(models.RunPage)
 _triggered: Final = _reader(models.TriggeredRun)
 _dead_letters: Final = _reader(models.DeadLetterPage)
+_causes: Final = _reader(cause_models.CauseList)
 _redriven: Final = _reader(models.Redriven)
 _preview: Final = _reader(models.Preview)
 _health: Final = _reader(models.Health)
@@ -211,9 +212,17 @@ def list_dead_letters(tenant_id: str | None, page: Mapping[str, Any]) -> Call[mo
     return Call(method="GET", path="/v1/dlq" + _query(tenant_id, page), read=_dead_letters)
 
 
-def redrive(run_ids: Sequence[str] | None, tenant_id: str | None) -> Call[models.Redriven]:
-    """POST /v1/dlq/redrive; None means all. Its answer counts what this request did, so it isn't sent again."""
-    wanted = {"all": True} if run_ids is None else {"run_ids": list(run_ids)}
+def dead_letter_causes(tenant_id: str | None) -> Call[cause_models.CauseList]:
+    """GET /v1/dlq/causes."""
+    return Call(method="GET", path="/v1/dlq/causes" + _query(tenant_id), read=_causes)
+
+
+def redrive(
+    run_ids: Sequence[str] | None, tenant_id: str | None, *, cause: str | None = None, job_id: str | None = None
+) -> Call[models.Redriven]:
+    """POST /v1/dlq/redrive; nothing named: all. Its answer counts what it did, so it isn't sent again."""
+    named: dict[str, Any] = {"run_ids": run_ids and list(run_ids), "cause": cause, "job_id": job_id}
+    wanted = {name: value for name, value in named.items() if value is not None} or {"all": True}
     path = "/v1/dlq/redrive" + _query(tenant_id)
     return Call(method="POST", path=path, body=_encode(wanted), repeatable=False, read=_redriven)
 
