@@ -73,7 +73,7 @@ class SmtpCourier:
 
     def _secure(self, connection: smtplib.SMTP, context: ssl.SSLContext) -> None:
         server = self._server
-        connection.ehlo()
+        connection.ehlo_or_helo_if_needed()
         encrypted = server.tls_at_once
         if not encrypted and (not server.is_near or connection.has_extn("starttls")):
             connection.starttls(context=context)  # raises where the server can't
