@@ -65,6 +65,7 @@ def main(folder: Path) -> None:
             "run": f"/runs/{run}",
             "dead-letters": "/dead-letters",
             "objectives": "/objectives",
+            "notifications": "/notifications",
             "workers": "/workers",
             "nodes": "/nodes",
             "tenants": "/tenants/default",

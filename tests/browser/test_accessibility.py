@@ -25,6 +25,7 @@ PLACES = (
     "/runs/{run}",
     "/dead-letters",
     "/objectives",
+    "/notifications",
     "/workers",
     "/nodes",
     "/tenants",

@@ -257,6 +257,7 @@ def test_dead_letters_are_grouped_and_redriven_by_cause(server: ServerProcess, v
         ("/tenants/default", "Tenant “default”"),
         ("/audit-log", "Audit log"),
         ("/objectives", "Objectives"),
+        ("/notifications", "Notifications"),
         ("/new", "New job"),
         ("/nowhere", "There is no such page"),
         ("/jobs/job_x", "There is no such thing"),
@@ -283,6 +284,23 @@ def test_limits_of_a_tenant_are_set_and_told(visit: Visiting) -> None:
     confirm(page, "Save")
     expect(page.locator("main .facts")).to_contain_text("max jobs 500")
     expect(page.locator("main")).to_contain_text("0 of 500")
+
+
+def test_somebody_is_told_when_a_run_gives_up(server: ServerProcess, visit: Visiting) -> None:
+    page = visit().open("/notifications")
+    page.get_by_role("button", name="New rule").click()
+    page.get_by_label("Name", exact=True).fill("ops")
+    page.get_by_label("To", exact=True).fill(f"{server.url}/echo")
+    confirm(page, "Save")
+    row = page.locator("tbody tr", has_text="ops")
+    expect(row).to_contain_text("a run is out of attempts")
+    row.get_by_role("button", name="Try it").click()
+    expect(page.locator("#notes")).to_contain_text("The trial message arrived.")
+    row.get_by_role("button", name="Delete").click()
+    confirm(page, "Delete the rule")
+    expect(page.locator("main")).to_contain_text("Nobody is told yet")
+    page.get_by_role("button", name="Undo").click()
+    expect(row).to_be_visible()
 
 
 def test_colours_are_chosen_and_kept(visit: Visiting) -> None:

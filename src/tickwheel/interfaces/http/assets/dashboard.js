@@ -9,6 +9,7 @@ import { editPage, newPage } from "./page_edit.js";
 import { jobPage } from "./page_job.js";
 import { jobsPage } from "./page_jobs.js";
 import { nodesPage } from "./page_nodes.js";
+import { notificationsPage } from "./page_notifications.js";
 import { objectivesPage } from "./page_objectives.js";
 import { overviewPage } from "./page_overview.js";
 import { runPage } from "./page_run.js";
@@ -30,6 +31,7 @@ const PAGES = [
   ["/workers", "Workers", () => may("workers:read")],
   ["/nodes", "Nodes", () => isForAll() && may("metrics:read")],
   ["/tenants", "Tenants", () => may("tenants:read")],
+  ["/notifications", "Notifications", () => may("notifications:write")],
   ["/audit-log", "Audit log", () => may("audit:read")],
 ];
 
@@ -46,6 +48,7 @@ route("/workers", workersPage);
 route("/nodes", nodesPage);
 route("/tenants", tenantsPage);
 route("/tenants/:id", tenantPage);
+route("/notifications", notificationsPage);
 route("/audit-log", auditLogPage);
 
 const main = document.getElementById("main");
