@@ -45,10 +45,11 @@ class BurnWatch:
         rule = one.rule
         if rule is None:
             raise ValueError("nothing burns")
+        left = f"{one.budget_left:.0%}" if one.budget_left > 0 else "nothing"
         detail = (
             f"{rule.name}: {one.burn_rates[rule.long]:.1f} times too fast in {rule.long.label} and "
             f"{one.burn_rates[rule.short]:.1f} times in {rule.short.label}, as node {self._punctuality.node} "
-            f"counts; {one.budget_left:.0%} of the budget are left"
+            f"counts; {left} of the budget is left"
         )
         return Notice(
             Kind.BURNING,
