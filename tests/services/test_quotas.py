@@ -163,6 +163,28 @@ async def test_what_is_not_stored_uses_nothing_up() -> None:
     await desk.once(60_000, payload="x" * 40)
 
 
+@pytest.mark.parametrize("verb", ["find_keys", "count_jobs"])
+async def test_what_was_held_is_free_when_the_store_goes_away_while_it_is_asked(
+    verb: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of two tenants' jobs the first have their room; then the store is asked for the others, or for keys."""
+    desk = QuotaDesk()
+    await desk.limit(max_jobs=2)
+    await desk.limit("second", max_jobs=0)
+    works = getattr(desk.memory, verb)
+
+    async def away(*asked: Any) -> Any:
+        if asked[0] == TENANT:
+            return await works(*asked)
+        raise StoreUnavailable("no answer")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(desk.memory, verb, away)
+        with pytest.raises(StoreUnavailable):
+            await desk.batch({}, {}, {"tenant_id": "second", "idempotency_key": "a"})
+    assert await desk.batch({}, {}) == ["made", "made"]
+
+
 async def test_what_may_be_stored_counts_until_the_store_has_told() -> None:
     desk = QuotaDesk()
     await desk.limit(max_jobs=1)

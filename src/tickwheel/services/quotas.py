@@ -166,9 +166,13 @@ class Quotas:
         by_tenant: dict[str, list[int]] = {}
         for number, new in enumerate(jobs):
             by_tenant.setdefault(new.job.tenant_id, []).append(number)
-        for tenant_id, numbers in by_tenant.items():
-            held.append(await self._admit_of(tenant_id, jobs, numbers, errors))
-        await self._let_through_replays(jobs, errors)
+        try:
+            for tenant_id, numbers in by_tenant.items():
+                held.append(await self._admit_of(tenant_id, jobs, numbers, errors))
+            await self._let_through_replays(jobs, errors)
+        except BaseException:  # the store is away, or whoever asked
+            self.settle(Admission(errors, held), [False] * len(jobs))
+            raise
         return Admission(errors, held)
 
     def settle(self, admission: Admission, made: Sequence[bool]) -> None:
@@ -226,18 +230,18 @@ class Quotas:
             all_used = self._rates.take_all(tenant_id, [jobs[n] for n in numbers], limits) if several else None
             if all_used is not None:
                 return _Held(tenant_id, counted, numbers, all_used)
-        return self._admit_some(tenant_id, jobs, numbers, room, errors)
+        return self._admit_some(tenant_id, limits, jobs, numbers, room, errors)
 
     def _admit_some(
         self,
         tenant_id: str,
+        limits: TenantLimits,
         jobs: Sequence[NewJob],
         numbers: Sequence[int],
         room: int,
         errors: list[TickwheelError | None],
     ) -> _Held:
         """One by one, where not all of them may be stored."""
-        limits = self._tenants.of(tenant_id).limits
         counted = limits.max_jobs is not None
         admitted: list[int] = []
         used: list[Used] = []
