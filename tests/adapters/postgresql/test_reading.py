@@ -10,6 +10,8 @@ from tickwheel.adapters.postgresql import open_postgresql_store
 from tickwheel.domain.errors import StoreUnavailable
 from tickwheel.domain.ids import job_id_text
 from tickwheel.domain.run import RunState
+from tickwheel.ports.notices import Notice
+from tickwheel.ports.registry import NOTIFICATION, Act, Record
 from tickwheel.ports.store import JobOrder, JobQuery
 
 from ...conformance.store.decisions import cancel, pause
@@ -55,6 +57,24 @@ async def test_reads_work_through_a_pooler_in_transaction_mode(calendar: Calenda
         with psycopg.connect(pooler.url(calendar.database), prepare_threshold=None) as after:
             assert after.execute("SHOW transaction_read_only").fetchone() == ("off",)
             assert after.execute("SELECT count(*) FROM pg_prepared_statements").fetchone() == (0,)
+    finally:
+        await store.aclose()
+
+
+async def test_notices_are_read_where_they_are_written(calendar: Calendar) -> None:
+    """A place for reads may lag behind: what was taken away would be told once more."""
+    store = await open_postgresql_store(
+        calendar.server.url(calendar.database),
+        calendar.clock,
+        reader_url=calendar.server.url("no_such_database"),
+        pinned_clock=calendar.clock,
+    )
+    try:
+        rule = Record(NOTIFICATION, "default", "ops", "{}")
+        await store.put_record(rule, Act("test", "notification.put"), expected_version=None, shown="{}")
+        await store.add_notices([Notice("run.dead_lettered", "default", bytes(15) + b"1")])
+        assert [notice.kind for notice in await store.notices(10)] == ["run.dead_lettered"]
+        assert await store.notice_groups() == (0, {})
     finally:
         await store.aclose()
 

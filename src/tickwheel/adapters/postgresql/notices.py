@@ -15,9 +15,11 @@ _NO_JOB: Final = bytes(16)
 
 
 class PostgresqlNotices:
-    """Implements `ports.notices.NoticeStore`; a part of `PostgresqlStore`."""
+    """Implements `ports.notices.NoticeStore`; a part of `PostgresqlStore`.
 
-    _readers: Lines
+    Nothing is read where reads may be sent elsewhere (`store_reads`): what was taken away must not come once more.
+    """
+
     _writers: Lines
 
     async def add_notices(self, notices: Sequence[Notice]) -> None:
@@ -33,7 +35,7 @@ class PostgresqlNotices:
         await self._writers.submit(lambda session: session.write_count(SQL["add"], bindings), writes=True)
 
     async def notices(self, limit: int) -> Sequence[Notice]:
-        return await self._readers.submit(lambda session: _oldest(session, limit))
+        return await self._writers.submit(lambda session: _oldest(session, limit))
 
     async def notice_groups(self) -> Groups:
         return await self._writers.submit(_groups)
