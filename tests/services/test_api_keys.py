@@ -7,7 +7,7 @@ import pytest
 from tickwheel.adapters.memory.store import MemoryStore
 from tickwheel.domain.access import ANONYMOUS, ROLE_SCOPES, STATIC_TOKEN, Role, Scope
 from tickwheel.domain.api_keys import parse_key
-from tickwheel.domain.errors import InvalidRequest, NotFound
+from tickwheel.domain.errors import InvalidRequest, NotFound, StoreUnavailable
 from tickwheel.ports.registry import API_KEY, Act, AuditLogQuery
 from tickwheel.ports.tokens import TokenRefused
 from tickwheel.services.api_keys import ApiKeys
@@ -145,6 +145,25 @@ async def test_after_a_rotation_both_secrets_hold_until_the_grace_time_is_over()
     await nodes.clock.advance(60_000)
     assert await refused(nodes.authentication, old)
     assert not await refused(nodes.authentication, new)
+
+
+async def test_a_new_secret_is_told_though_the_store_goes_away_after_it_was_written(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Else somebody who rotates once more would lose the secret that is in use, without any grace."""
+    nodes = Nodes()
+    key_id, _ = await nodes.make()
+
+    async def away() -> int:
+        raise StoreUnavailable("no answer")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(nodes.store, "records_version", away)
+        new = (await nodes.keys.rotate("acme", key_id, 60_000, ACT)).text
+        _, another = await nodes.make()
+    await nodes.keys.refresh()
+    assert not await refused(nodes.authentication, new)
+    assert not await refused(nodes.authentication, another)
 
 
 async def test_another_tenants_keys_are_not_found() -> None:

@@ -5,6 +5,7 @@ node that revoked it at once. When a key was last used is kept in memory too and
 """
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Final, NamedTuple
 
 import msgspec
@@ -21,7 +22,7 @@ from tickwheel.domain.api_keys import (
     parse_key,
     secret_hash,
 )
-from tickwheel.domain.errors import FieldProblem, InvalidRequest, NotFound
+from tickwheel.domain.errors import FieldProblem, InvalidRequest, NotFound, StoreUnavailable
 from tickwheel.ports.clock import Clock, Randomness
 from tickwheel.ports.registry import API_KEY, NO_TENANT, Act, Record, Registry
 from tickwheel.services.record_cache import RecordCache
@@ -182,7 +183,8 @@ class ApiKeys:
         stored = await self._registry.put_record(
             replace(record, body=body), act, expected_version=expected_version, shown=shown
         )
-        await self._read_again()
+        with suppress(StoreUnavailable):  # the loop reads it in a second, and the secret can't be told later
+            await self._read_again()
         return stored
 
     async def _read_again(self) -> None:
