@@ -103,6 +103,11 @@ class Node:
         return self
 
     async def kill(self) -> None:
+        """As kill -9 does: nothing more is written."""
+        self.notifier._forget()
+        await self.stop()
+
+    async def stop(self) -> None:
         assert self._loop is not None
         self._loop.cancel()
         await asyncio.gather(self._loop, return_exceptions=True)

@@ -1,5 +1,6 @@
 """Nothing is lost or said twice: messages that don't arrive, nodes that die, are paused, or both lead."""
 
+import asyncio
 from itertools import pairwise
 
 import pytest
@@ -8,7 +9,8 @@ from tickwheel.domain.errors import OutcomeUnknown, StoreUnavailable
 from tickwheel.domain.notifications.groups import GIVE_UP_MS
 from tickwheel.domain.notifications.kinds import Kind
 from tickwheel.ports.events import LoopFailed, NotificationEnded
-from tickwheel.services.notifying.notifier import UNDER_WAY_OF_TENANT_MAX
+from tickwheel.ports.notices import Notice
+from tickwheel.services.notifying.notifier import END_MS, UNDER_WAY_OF_TENANT_MAX
 
 from .stage import MINUTE_MS, Stage, story
 from .stores import AnsweringLate, CutOff
@@ -53,6 +55,17 @@ async def test_after_hours_a_message_is_dropped_with_a_word(stage: Stage) -> Non
     await stage.wait(60 * MINUTE_MS)
     assert len(stage.courier.tried) == count
     assert (await stage.world.store.notice_groups()).bodies == {}
+
+
+@story
+async def test_a_notice_of_a_kind_that_a_newer_version_made_keeps_nothing_else_waiting(stage: Stage) -> None:
+    await stage.rule(Kind.DEAD_LETTERED)
+    node = stage.node()
+    await stage.world.store.add_notices([Notice("run.of_a_later_kind", "default", subject="x")])
+    await stage.fail("report")
+    await stage.wait(5_000)
+    assert stage.kinds == [Kind.DEAD_LETTERED]
+    assert node.events.of(LoopFailed) == []
 
 
 @story
@@ -181,3 +194,37 @@ async def test_a_receiver_that_hangs_keeps_nobody_else_waiting(stage: Stage) -> 
     await stage.fail("own", tenant_id="quick")
     await stage.wait(3_000)
     assert [told.message.tenant_id for told in stage.told] == ["quick"]
+
+
+@story
+async def test_a_node_that_is_stopped_writes_down_what_arrived(stage: Stage) -> None:
+    await stage.rule(Kind.DEAD_LETTERED)
+    node = stage.node()
+    stage.courier.hangs = lambda message: True
+    await stage.fail("report")
+    await stage.wait(3_000)
+    stopping = asyncio.ensure_future(node.stop())
+    await stage.wait(200)
+    stage.courier.release.set()
+    await stopping
+    assert [told.count for told in stage.told] == [1]
+    stage.node()
+    await stage.wait(5_000)
+    assert len(stage.courier.tried) == 1
+
+
+@story
+async def test_a_node_that_is_stopped_waits_a_moment_only(stage: Stage) -> None:
+    await stage.rule(Kind.DEAD_LETTERED)
+    node = stage.node()
+    stage.courier.hangs = lambda message: True
+    await stage.fail("report")
+    await stage.wait(3_000)
+    stopping = asyncio.ensure_future(node.stop())
+    await stage.wait(END_MS)
+    await stopping
+    stage.courier.hangs = lambda message: False
+    stage.node()
+    await stage.wait(5_000)
+    first, second = stage.courier.tried
+    assert first.message == second.message

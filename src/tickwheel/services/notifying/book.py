@@ -4,6 +4,7 @@ All that one lap changes is written at once, with the notices that were taken in
 the groups were read, nothing is written: this one was paused, or isn't the leader any more, and reads again.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Final
 
@@ -28,6 +29,7 @@ class GroupBook:
     def __init__(self, version: int, groups: dict[GroupKey, Group]) -> None:
         self._version, self._groups = version, groups
         self._changed: set[GroupKey] = set()
+        self._counts = Counter(_counted(key, group) for key, group in groups.items())
 
     @staticmethod
     async def open(store: NoticeStore) -> "GroupBook":
@@ -51,26 +53,27 @@ class GroupBook:
 
     def put(self, key: GroupKey, group: Group) -> None:
         """Change one."""
-        if self._groups.get(key) != group:
+        known = self._groups.get(key)
+        if known != group:
+            self._counts[_counted(key, group)] += known is None
             self._groups[key] = group
             self._changed.add(key)
 
     def drop(self, key: GroupKey) -> None:
         """Forget one."""
-        if self._groups.pop(key, None) is not None:
+        known = self._groups.pop(key, None)
+        if known is not None:
+            self._counts[_counted(key, known)] -= 1
             self._changed.add(key)
 
     def heard(self, rule: RuleKey, kind: Kind, subject: str, blank: Group, example: Example) -> GroupKey:
         """One more thing happened to a subject; `blank` is its group if there is none yet. Gives where it is."""
         key = GroupKey(*rule, f"{kind}/{subject}")
-        if key not in self._groups and self._count(rule, kind) >= SUBJECTS_MAX:
+        if key not in self._groups and self._counts[rule, kind] >= SUBJECTS_MAX:
             key = GroupKey(*rule, f"{kind}/{OTHERS}")
             blank = replace(blank, about=OTHERS_ABOUT, job_id="")
         self.put(key, self._groups.get(key, blank).heard(example))
         return key
-
-    def _count(self, rule: RuleKey, kind: Kind) -> int:
-        return sum(key[:2] == rule and group.kind is kind for key, group in self._groups.items())
 
     async def settle(self, store: NoticeStore, done: Sequence[int] = ()) -> bool:
         """Write what has changed, and take these notices away. False: somebody else wrote; read it anew."""
@@ -85,3 +88,7 @@ class GroupBook:
         self._version += 1
         self._changed.clear()
         return True
+
+
+def _counted(key: GroupKey, group: Group) -> tuple[RuleKey, Kind]:
+    return (key.tenant_id, key.rule), group.kind

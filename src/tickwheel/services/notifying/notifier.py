@@ -5,14 +5,17 @@ fixed, and all of it is written. Only then is a message brought, beside the loop
 keeps nothing else waiting. When it arrived, that is written with the next lap.
 
 A node that dies leaves what it had written: the next leader goes on from there. What it was just bringing is
-brought again, under the same id and with the same words; that is the only way to get a message twice.
+brought again, under the same id and with the same words; that is the only way to get a message twice. A node that
+is stopped gives what it is bringing a moment to end, and writes that down.
 """
 
 import asyncio
 from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Final
 
+from tickwheel.domain.errors import StoreUnavailable
 from tickwheel.domain.notifications.messages import compose
 from tickwheel.ports.clock import Clock
 from tickwheel.ports.courier import Courier
@@ -23,8 +26,9 @@ from tickwheel.services.notifying.intake import Intake
 from tickwheel.services.notifying.rules import NotificationRules
 
 LAP_MS: Final = 1_000
-RECOVERIES_EACH: Final = 15
-"""Laps between two looks for jobs that are failing no more."""
+RECOVERIES_EACH_MS: Final = 15_000
+"""Between two looks for jobs that are failing no more."""
+END_MS: Final = 1_000
 NOTICES_AT_A_TIME: Final = 500
 BATCHES_PER_LAP: Final = 10
 UNDER_WAY_MAX: Final = 32
@@ -52,7 +56,7 @@ class Notifier:
         self._public_url = public_url
         self._book: GroupBook | None = None
         self._under_way: dict[GroupKey, asyncio.Task[str | None]] = {}
-        self._laps = 0
+        self._recoveries_ms = 0  # when to look for them next; monotonic
 
     @property
     def waiting_count(self) -> int:
@@ -67,9 +71,35 @@ class Notifier:
                     await self.lap()
                 else:
                     self._forget()
-                await self._clock.sleep_ms(LAP_MS)
+                try:
+                    await self._pause(LAP_MS, asyncio.FIRST_COMPLETED)
+                except asyncio.CancelledError:
+                    await self._let_end()
+                    raise
         finally:
             self._forget()
+
+    async def _pause(self, length_ms: int, until: str) -> None:
+        """Less, if something that is brought ends: what arrived is soon written, lest it is brought again."""
+        sleep = asyncio.ensure_future(self._clock.sleep_ms(length_ms))
+        try:
+            if until == asyncio.FIRST_COMPLETED:
+                await asyncio.wait({sleep, *self._under_way.values()}, return_when=until)
+            elif self._under_way:
+                ends = asyncio.ensure_future(asyncio.wait(self._under_way.values(), return_when=until))
+                await asyncio.wait({sleep, ends}, return_when=asyncio.FIRST_COMPLETED)
+                ends.cancel()
+        finally:
+            sleep.cancel()
+
+    async def _let_end(self) -> None:
+        book = self._book
+        if book is None:
+            return
+        await self._pause(END_MS, asyncio.ALL_COMPLETED)
+        self._note_ends(book)
+        with suppress(StoreUnavailable):
+            await book.settle(self._store)
 
     async def lap(self) -> None:
         """Once all of it. After an error what is stored counts, and is read anew."""
@@ -93,9 +123,9 @@ class Notifier:
                 return False
             if len(notices) < NOTICES_AT_A_TIME:
                 break
-        if self._laps % RECOVERIES_EACH == 0:
+        if self._clock.monotonic_ms() >= self._recoveries_ms:
             await self._intake.look_for_recoveries(book)
-        self._laps += 1
+            self._recoveries_ms = self._clock.monotonic_ms() + RECOVERIES_EACH_MS
         self._turn(book)
         if not await book.settle(self._store):
             return False

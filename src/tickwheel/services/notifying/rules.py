@@ -47,11 +47,19 @@ class NotificationRules:
     def __init__(self, registry: Registry, courier: Courier, clock: Clock, public_url: str = "") -> None:
         self._registry, self._courier, self._clock, self._public_url = registry, courier, clock, public_url
         self._cache: RecordCache[RuleView] = RecordCache(registry, NOTIFICATION, _view, clock)
+        self._of_tenant: dict[str, dict[RuleKey, NotificationRule]] = {}
+        self._sorted = -1
 
     def for_events_of(self, tenant_id: str) -> Mapping[RuleKey, NotificationRule]:
         """The rules that see what is this tenant's; of what is nobody's ("") only those of the installation."""
-        wanted = NO_TENANT, tenant_id
-        return {key: view.rule for key, view in self._cache.all().items() if key[0] in wanted}
+        if self._sorted != self._cache.generation:
+            self._sort()
+        return self._of_tenant.get(NO_TENANT, {}) | self._of_tenant.get(tenant_id, {})
+
+    def _sort(self) -> None:
+        self._of_tenant, self._sorted = {}, self._cache.generation
+        for key, view in self._cache.all().items():
+            self._of_tenant.setdefault(key[0], {})[key] = view.rule
 
     def get(self, key: RuleKey) -> NotificationRule | None:
         """As far as is known here."""
