@@ -17,7 +17,7 @@ from tickwheel.ports.events import NotificationEnded
 from tickwheel.ports.executor import Work
 from tickwheel.ports.notices import NoticeStore
 from tickwheel.ports.registry import Act
-from tickwheel.services.notifying.intake import Intake
+from tickwheel.services.notifying.intake import Intake, ReadsJobs
 from tickwheel.services.notifying.notifier import Notifier
 from tickwheel.services.notifying.rules import NotificationRules
 from tickwheel.services.scheduler import Scheduler
@@ -81,7 +81,7 @@ class FakeCourier:
 class Node:
     """One process that may send; `leads` says whether it thinks that it is to."""
 
-    def __init__(self, stage: "Stage", store: NoticeStore) -> None:
+    def __init__(self, stage: "Stage", store: NoticeStore, jobs: ReadsJobs) -> None:
         self.leads, self.events = True, Events()
         world = stage.world
         self._clock = world.clock
@@ -89,7 +89,7 @@ class Node:
         self.notifier = Notifier(
             store=store,
             rules=self.rules,
-            intake=Intake(world.store, self.rules, world.clock),
+            intake=Intake(jobs, self.rules, world.clock),
             courier=stage.courier,
             clock=world.clock,
             events=self.events,
@@ -139,8 +139,8 @@ class Stage:
         self._scheduler = await self.world.start()
         return self
 
-    def node(self, store: NoticeStore | None = None) -> Node:
-        node = Node(self, store or self.world.store).start()
+    def node(self, store: NoticeStore | None = None, *, jobs: ReadsJobs | None = None) -> Node:
+        node = Node(self, store or self.world.store, jobs or self.world.store).start()
         self._nodes.append(node)
         return node
 

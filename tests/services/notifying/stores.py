@@ -4,6 +4,8 @@ import asyncio
 from collections.abc import Mapping, Sequence
 
 from tickwheel.ports.notices import GroupKey, Groups, Notice, NoticeStore
+from tickwheel.ports.store import JobView, RunPage
+from tickwheel.services.notifying.intake import ReadsJobs
 
 
 class Passing:
@@ -65,3 +67,18 @@ class AnsweringLate(Passing):
         if self.does_write:
             await super().settle_notices(version, done=done, put=put, drop=drop)
         raise self._error
+
+
+class Lagging:
+    """Readers of jobs, of which none is known while it `lags`."""
+
+    lags = False
+
+    def __init__(self, store: ReadsJobs) -> None:
+        self._store = store
+
+    async def get_job(self, tenant_id: str, job_id: bytes) -> JobView | None:
+        return None if self.lags else await self._store.get_job(tenant_id, job_id)
+
+    async def list_runs(self, tenant_id: str, job_id: bytes, limit: int, after: str | None) -> RunPage:
+        return await self._store.list_runs(tenant_id, job_id, limit, after)

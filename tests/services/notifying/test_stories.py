@@ -13,6 +13,7 @@ from tickwheel.ports.registry import NO_TENANT
 from tickwheel.ports.store import Change
 
 from .stage import ACT, MINUTE_MS, Stage, story
+from .stores import Lagging
 
 QUIET_MS = 15 * MINUTE_MS
 
@@ -266,3 +267,31 @@ async def test_no_name_breaks_out_of_its_line(stage: Stage, names: list[str]) ->
     for told in stage.told:
         assert told.message.title.isprintable()
         assert "\nBcc" not in told.message.text
+
+
+@story
+async def test_a_job_that_a_replica_does_not_have_yet_is_waited_for(stage: Stage) -> None:
+    await stage.rule(Kind.DEAD_LETTERED, job_name_prefix="rep")
+    lagging = Lagging(stage.world.store)
+    stage.node(jobs=lagging)
+    lagging.lags = True
+    await stage.fail("report")
+    await stage.wait(20_000)
+    assert stage.told == []
+    lagging.lags = False
+    await stage.wait(5_000)
+    assert [told.count for told in stage.told] == [1]
+
+
+@story
+async def test_a_job_that_is_gone_is_told_to_who_takes_all_jobs(stage: Stage) -> None:
+    await stage.rule(Kind.DEAD_LETTERED)
+    await stage.rule(Kind.DEAD_LETTERED, name="some", job_name_prefix="rep")
+    lagging = Lagging(stage.world.store)
+    stage.node(jobs=lagging)
+    lagging.lags = True
+    [job_id] = await stage.fail("report")
+    await stage.wait(2 * MINUTE_MS)
+    [told] = stage.told
+    assert (told.body["data"]["rule"], told.body["data"]["about"]) == ("ops", job_id_text(job_id))
+    assert list(await stage.world.store.notices(10)) == []

@@ -27,6 +27,8 @@ from tickwheel.services.notifying.rules import NotificationRules, RuleKey
 PAGE_RUNS: Final = 50
 PAGES: Final = 4
 """So far back a job's runs are looked through for those that succeeded or failed."""
+LAG_MS: Final = 60_000
+"""So long a job is looked for that is not found."""
 NAMELESS: Final = "one-off jobs without a name"
 _KINDS: Final = frozenset(Kind)
 _ACTIVE: Final = (JobState.ACTIVE, JobState.PAUSED)
@@ -62,13 +64,15 @@ class Intake:
     def __init__(self, store: ReadsJobs, rules: NotificationRules, clock: Clock) -> None:
         self._store, self._rules, self._clock = store, rules, clock
 
-    async def take_in(self, book: GroupBook, notices: Sequence[Notice]) -> None:
-        """Put these into the book."""
+    async def take_in(self, book: GroupBook, notices: Sequence[Notice]) -> list[int]:
+        """Put these into the book; gives the numbers of those that are done with."""
         subjects: dict[tuple[str, bytes], _Subject] = {}
         failures: dict[bytes, int] = {}
+        done = []
         for notice in notices:
             rules = self._rules.for_events_of(notice.tenant_id)
             if not rules or notice.kind not in _KINDS:  # a newer version's kind: none of these rules names it
+                done.append(notice.number)
                 continue
             whose = notice.tenant_id, notice.job_id
             if not notice.job_id:
@@ -77,6 +81,9 @@ class Intake:
                 subject = subjects[whose]
             else:
                 subject = subjects[whose] = await self._subject(*whose)
+            if notice.job_id and subject.job is None and self._is_fresh(notice):
+                continue
+            done.append(notice.number)
             example = self._example(notice, subject)
             for key, rule in rules.items():
                 if notice.job_id and not _takes(rule, subject):
@@ -90,6 +97,11 @@ class Intake:
                     if failures[notice.job_id] >= rule.failures:
                         count = failures[notice.job_id]
                         _begin_failing(book, key, rule, subject, notice.tenant_id, example, count)
+        return done
+
+    def _is_fresh(self, notice: Notice) -> bool:
+        """Whether its job may only not have reached the replica yet that is read."""
+        return self._clock.now_ms() < notice.at_ms + LAG_MS
 
     async def look_for_recoveries(self, book: GroupBook) -> None:
         """Close what was told to be failing where a run has succeeded since, or the job is over."""

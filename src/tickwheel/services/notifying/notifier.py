@@ -118,10 +118,10 @@ class Notifier:
         self._note_ends(book)
         for _ in range(BATCHES_PER_LAP):
             notices = await self._store.notices(NOTICES_AT_A_TIME)
-            await self._intake.take_in(book, notices)
-            if not await book.settle(self._store, [notice.number for notice in notices]):
+            done = await self._intake.take_in(book, notices)
+            if not await book.settle(self._store, done):
                 return False
-            if len(notices) < NOTICES_AT_A_TIME:
+            if len(done) < NOTICES_AT_A_TIME:
                 break
         if self._clock.monotonic_ms() >= self._recoveries_ms:
             await self._intake.look_for_recoveries(book)
