@@ -31,7 +31,7 @@ SHORTEST_MS: Final = 250
 MOST_PER_LOOK: Final = 200
 TRIM_MS: Final = 60_000
 TRIM_ROWS: Final = 2_000
-"""More than come in that time (`delay_book.NEW_COUNT`)."""
+"""Of which a node adds at most a third or so in that time (`delay_book.NEW_COUNT`); many nodes add more."""
 LOOK_BACK_MS: Final = 400 * 86_400_000
 """How far back the last sign of life is looked for."""
 _LOOKED_FOR: Final = (DelayKind.TARGET, DelayKind.LIMIT, DelayKind.TENANT, DelayKind.SLOTS)
@@ -122,8 +122,9 @@ class DelayWatch:
             self._note_alive()
         await self._write()
         if self._is_leader() and now_ms - self._trimmed_ms >= TRIM_MS:
-            self._trimmed_ms = now_ms
-            await self._store.trim_delays(self._clock.now_ms() - self._retention_ms, TRIM_ROWS)
+            trimmed = await self._store.trim_delays(self._clock.now_ms() - self._retention_ms, TRIM_ROWS)
+            if trimmed < TRIM_ROWS:  # else there is more of it
+                self._trimmed_ms = now_ms
 
     async def _write(self) -> None:
         delays = self._book.take()
