@@ -97,6 +97,18 @@ def test_serve_without_a_token_refuses_to_listen_beyond_loopback(
     assert "--host 127.0.0.1" in result.stderr
 
 
+@pytest.mark.parametrize("processes", ["1", "2"])
+def test_serve_refuses_an_api_key_as_a_token_of_its_own(call: Callable[..., Result], processes: str) -> None:
+    """Whoever exported a key for the command line, and starts the server there, would give it all rights."""
+    key = "tw_k3v9q2m7x4tz_" + "d8b745sx" * 4
+    flags = ["--store", "postgresql://app@db/jobs", "--processes", processes]
+    result = call("serve", *flags, TICKWHEEL_TOKEN=f"{TOKEN},{key}")
+    assert result.exit_code == ExitCode.USAGE
+    assert result.stderr.startswith("Error: token: is an API key")
+    assert "unset TICKWHEEL_TOKEN" in result.stderr
+    assert key not in result.stderr
+
+
 def test_no_auth_is_refused_beyond_loopback_even_with_a_token(call: Callable[..., Result]) -> None:
     result = call("serve", "--host", "0.0.0.0", "--token", TOKEN, "--no-auth")
     assert result.exit_code == ExitCode.USAGE

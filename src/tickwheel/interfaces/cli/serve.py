@@ -3,6 +3,8 @@
 import click
 
 from tickwheel.config import Settings
+from tickwheel.domain.api_keys import parse_key
+from tickwheel.interfaces.cli.failures import ExitCode, Failure
 from tickwheel.interfaces.cli.settings_options import read_settings, settings_options
 
 
@@ -26,6 +28,7 @@ def serve(context: click.Context, /, **_: object) -> None:
     gets the grace time, the rest is handed back.
     """
     settings = read_settings(context)
+    _refuse_keys_as_tokens(settings)
     from tickwheel.interfaces.cli.process import Mode, run_process
 
     mode = Mode(with_echo=False, with_console=False, banner=banner)
@@ -35,6 +38,18 @@ def serve(context: click.Context, /, **_: object) -> None:
     from tickwheel.interfaces.cli.supervisor import run_processes
 
     run_processes(settings, mode)
+
+
+def _refuse_keys_as_tokens(settings: Settings) -> None:
+    """Clients read a key from the variable that names the server's tokens: a tenant's key would open everything."""
+    if any(parse_key(token) for token in settings.token):
+        raise Failure(
+            [
+                "token: is an API key (tw_...). As a token of the server itself it would open everything.",
+                "API keys are in the store and need no setting: unset TICKWHEEL_TOKEN and start again.",
+            ],
+            ExitCode.USAGE,
+        )
 
 
 def banner(url: str, settings: Settings, *, is_open: bool) -> str:
