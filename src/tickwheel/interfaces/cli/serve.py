@@ -41,7 +41,7 @@ def serve(context: click.Context, /, **_: object) -> None:
 
 
 def _refuse_keys_as_tokens(settings: Settings) -> None:
-    """Clients read a key from the variable that names the server's tokens: a tenant's key would open everything."""
+    """Clients read a key from the variable of the server's tokens; a tenant's key would open everything."""
     if any(parse_key(token) for token in settings.token):
         raise Failure(
             [
