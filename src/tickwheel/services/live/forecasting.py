@@ -13,10 +13,11 @@ import numpy as np
 
 from tickwheel.domain.columns import FLAG_LANE_MASK, FLAG_RECURRING, TIMER, Ints, Rows, empty
 from tickwheel.domain.forecast import MINUTE_MS, Pattern, Peak, count_minutes, expand, find_peaks
-from tickwheel.domain.job import decode_spec
+from tickwheel.domain.job import Spec
 from tickwheel.domain.lanes import LANE_COUNT
 from tickwheel.ports.clock import Clock
 from tickwheel.ports.store import Store
+from tickwheel.services.plans import read_spec
 
 MINUTES_MAX: Final = 24 * 60
 FRESH_MS: Final = 30_000
@@ -94,9 +95,17 @@ class Forecasting:
             places = unknown[first : first + _WORK_COUNT]
             works = await self._store.load_work([keys[place][0] for place in places])
             for place, work in zip(places, works, strict=True):
-                if work is not None:
-                    spec = decode_spec(work.spec)
+                spec = None if work is None else _readable(work.spec)
+                if spec is not None:
                     lane = int(timers["flags"][place]) & FLAG_LANE_MASK
                     known[keys[place]] = Pattern(spec.cron, spec.timezone, lane, spec.start_ms, spec.end_ms)
         self._patterns = known
         return Counter(known.values())
+
+
+def _readable(spec: str) -> Spec | None:
+    """None for what another version wrote, or what was damaged: it is forecast as little as it is planned."""
+    try:
+        return read_spec(spec)
+    except ValueError:  # msgspec's and Unicode's errors are both
+        return None

@@ -67,7 +67,7 @@ class Pulse:
             *self.recent.ends(),
             in_flight=sum(len(pool.inflight) for pool in scheduler.pools),
             armed=len(scheduler.wheel),
-            held=scheduler.gate.held_count + len(scheduler.limits),
+            held=scheduler.gate.held_count + len(scheduler.limits) + len(scheduler.tenants),
         )
 
     def nodes(self) -> list[NodeView]:
