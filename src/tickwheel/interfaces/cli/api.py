@@ -63,9 +63,7 @@ def server_options(command: Command) -> Command:
         trust = pop_trust(rest, problems)
         if problems:
             raise ConfigError(problems)
-        api = Api(
-            url=_checked_url(url), token=_checked_token(token), tenant=tenant, as_json=as_json, trust=trust
-        )
+        api = Api(url=_checked_url(url), token=_checked_token(token), tenant=tenant, as_json=as_json, trust=trust)
         return command(api, **rest)
 
     for option in (
