@@ -11,7 +11,7 @@ from tickwheel.domain.notifications.kinds import Kind
 from tickwheel.domain.run import RunState
 from tickwheel.ports.notices import GroupKey, Groups, Notice, NoticeStore
 from tickwheel.ports.registry import NO_TENANT, NOTIFICATION, Act, Record, Registry
-from tickwheel.ports.store import AttemptNote
+from tickwheel.ports.store import AttemptNote, Change, JobView
 
 from .arena import Arena
 from .decisions import redrive
@@ -92,6 +92,19 @@ async def test_an_exhausted_schedule_is_noted_once(arena: Arena, owner: Owner) -
     assert view.job.state is JobState.COMPLETED
     [notice] = await found(arena)
     assert (notice.kind, notice.job_id, notice.tenant_id) == (Kind.EXHAUSTED, new.job.job_id, "default")
+
+
+async def test_a_change_that_ends_a_schedule_is_noted(arena: Arena) -> None:
+    await listen(arena)
+    new = arena.recurring()
+    await arena.insert(new)
+
+    def end(view: JobView, now_ms: int) -> Change:
+        return Change(job=replace(view.job, state=JobState.COMPLETED), drop_live=True)
+
+    for _ in range(2):
+        assert await arena.store.change_job("default", new.job.job_id, end) is not None
+    assert [(notice.kind, notice.job_id) for notice in await found(arena)] == [(Kind.EXHAUSTED, new.job.job_id)]
 
 
 async def test_added_notices_come_back_as_they_were(arena: Arena) -> None:

@@ -8,6 +8,7 @@ from msgspec.structs import replace
 from tickwheel.domain.ids import job_id_text, run_id_text
 from tickwheel.domain.job import JobState
 from tickwheel.domain.notifications.kinds import Kind
+from tickwheel.domain.outcome import Outcome, OutcomeClass
 from tickwheel.ports.notices import Notice
 from tickwheel.ports.registry import NO_TENANT
 from tickwheel.ports.store import Change
@@ -295,3 +296,16 @@ async def test_a_job_that_is_gone_is_told_to_who_takes_all_jobs(stage: Stage) ->
     [told] = stage.told
     assert (told.body["data"]["rule"], told.body["data"]["about"]) == ("ops", job_id_text(job_id))
     assert list(await stage.world.store.notices(10)) == []
+
+
+@story
+async def test_an_odd_error_is_told_and_stops_nothing(stage: Stage) -> None:
+    await stage.rule(Kind.DEAD_LETTERED)
+    stage.node()
+    odd = Outcome(outcome_class=OutcomeClass.PERMANENT, error="\ud800\x00\x1b[31m" + "x" * 5_000)
+    stage.world.behave = lambda work: odd
+    await stage.fail("report")
+    await stage.wait(5_000)
+    [told] = stage.told
+    assert len(told.message.body) < 3_000
+    assert "\x1b" not in told.message.text

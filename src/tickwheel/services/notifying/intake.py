@@ -16,6 +16,7 @@ from tickwheel.domain.ids import job_id_text, parse_job_id, run_id_text
 from tickwheel.domain.job import Job, JobState
 from tickwheel.domain.notifications.groups import Example, Group
 from tickwheel.domain.notifications.kinds import Kind
+from tickwheel.domain.notifications.messages import DETAIL_CHARS, one_line
 from tickwheel.domain.notifications.rule import NotificationRule
 from tickwheel.domain.run import RunState
 from tickwheel.ports.clock import Clock
@@ -141,7 +142,7 @@ class Intake:
             job_name="" if subject.job is None else subject.job.name,
             run_id=run_id_text(notice.job_id, notice.scheduled_ms) if notice.scheduled_ms else "",
             scheduled_ms=notice.scheduled_ms,
-            detail=notice.detail,
+            detail=one_line(notice.detail, DETAIL_CHARS),
         )
 
     async def _last_runs(self, tenant_id: str, job_id: bytes) -> "_LastRuns":
