@@ -24,7 +24,7 @@ async def test_a_job_that_cannot_be_read_keeps_no_other_from_being_forecast(
     async def damaging(job_ids: Sequence[bytes]) -> Sequence[WorkDefinition | None]:
         works = await load_work(job_ids)
         return [
-            replace(work, spec="{") if work is not None and job_id == damaged else work
+            replace(work, spec=b"{") if work is not None and job_id == damaged else work
             for job_id, work in zip(job_ids, works, strict=True)
         ]
 

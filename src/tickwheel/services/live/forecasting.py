@@ -103,7 +103,7 @@ class Forecasting:
         return Counter(known.values())
 
 
-def _readable(spec: str) -> Spec | None:
+def _readable(spec: bytes) -> Spec | None:
     """None for what another version wrote, or what was damaged: it is forecast as little as it is planned."""
     try:
         return read_spec(spec)
