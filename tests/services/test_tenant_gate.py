@@ -13,6 +13,7 @@ from tickwheel.domain.tenants import tenant_bucket
 from tickwheel.ports.executor import Work
 from tickwheel.ports.registry import Act
 from tickwheel.ports.store import NewJob, Run
+from tickwheel.services import safety_net
 from tickwheel.services.gates import tenant_gate
 from tickwheel.services.scheduler import Scheduler, SchedulerSettings
 from tickwheel.services.tenant_rules import weights_of
@@ -263,6 +264,27 @@ async def test_far_above_its_limit_a_tenant_takes_little_memory_and_loses_nothin
     assert max(world.by_second()) <= 20
     if each == 50:
         assert len(world.by_second()) < 30  # it may lose some seconds while the store is read again
+
+
+async def test_a_tenant_that_is_always_above_its_limit_keeps_no_other_from_what_was_dropped(
+    world: TenantWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is read again behind a mass that stays dropped, which takes longer than the noisy one rests."""
+    monkeypatch.setattr(tenant_gate, "HELD_EACH", 10)
+    monkeypatch.setattr(safety_net, "PAGE_TIMERS", 20)
+    monkeypatch.setattr(safety_net, "HURRY_MS", 500)
+    await world.limit("shut", disabled=True)
+    await world.limit(QUIET, disabled=True)
+    await world.limit(due_per_second=5)
+    await world.insert(*(world.job(in_ms=n, tenant_id="shut") for n in range(400)))
+    await world.insert(*world.some(30, in_ms=1_100, tenant_id=QUIET))
+    await world.insert(*(world.job(in_ms=2_000 + 120 * n, tenant_id=NOISY) for n in range(400)))
+    await world.clock.advance(10_000)
+    await world.limit(QUIET)
+    await world.clock.advance(30_000)
+    assert len(world.calls_of(QUIET)) == 30
+    assert len(world.calls_of(NOISY)) < 200
+    assert not world.calls_of("shut")
 
 
 async def test_the_gate_forgets_what_shards_took_with_them(world: TenantWorld) -> None:

@@ -69,7 +69,7 @@ class SafetyNet:
         self._clock, self._on_due = clock, on_due
         self._at_ms: int | None = None
         self._alarm, self._hurries = Alarm(clock), False
-        self._restarts = 0
+        self._restarts, self._once_more = 0, False
 
     async def run(self) -> None:
         """Look for ever."""
@@ -83,6 +83,17 @@ class SafetyNet:
         self._at_ms, self._hurries = None, True
         self._restarts += 1
         self._alarm.ring()
+
+    def go_on(self) -> None:
+        """Go through all of it without pauses, from wherever the pass under way is and then from the beginning.
+
+        Who asks for it again and again keeps no pass from its end.
+        """
+        if self._at_ms is None:
+            self.start_over()
+        else:
+            self._hurries = self._once_more = True
+            self._alarm.ring()
 
     def _may_look(self) -> bool:
         quiet = len(self._ready) <= BUSY_TIMERS and sum(map(len, self._held)) <= HELD_TIMERS
@@ -103,7 +114,7 @@ class SafetyNet:
             return  # this page is read again, and for more shards maybe
         if not len(page):
             self._unserved.end_pass()
-            self._at_ms, self._hurries = None, False
+            self._at_ms, self._hurries, self._once_more = None, self._once_more, False
             return
         self._at_ms = int(page["due_ms"][-1]) + 1
         lost = page[self._unknown(page)]

@@ -117,7 +117,8 @@ class Scheduler:
             self._unserved,
             clock,
             on_due=self._wake_claims,
-            on_dropped_wanted=lambda: self._safety_net.start_over(),
+            on_dropped_wanted=lambda: self._safety_net.go_on(),
+            on_enabled=lambda: self._safety_net.start_over(),
             share=holdings.share,
         )
         self._ticker = Ticker(
@@ -393,8 +394,7 @@ class Scheduler:
     def _oldest_unresolved_ms(self) -> int:
         if self._shards is None:
             return 0
-        acks = [pair.ack_ms for pair in self.intake.pairs(self.holdings.shards()).values()]
-        return min(acks, default=0)
+        return min((pair.ack_ms for pair in self.intake.pairs(self.holdings.shards()).values()), default=0)
 
     def _wake_claims(self) -> None:
         self._claims.wake()

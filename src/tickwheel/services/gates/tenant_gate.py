@@ -80,10 +80,12 @@ class TenantGate:
         *,
         on_due: Callable[[], None],
         on_dropped_wanted: Callable[[], None],
+        on_enabled: Callable[[], None],
         share: Callable[[], float],
     ) -> None:
         self._ledger, self._ready, self._unserved, self._clock = ledger, ready, unserved, clock
-        self._on_due, self._read_again, self._share = on_due, on_dropped_wanted, share
+        self._on_due, self._read_on, self._read_again = on_due, on_dropped_wanted, on_enabled
+        self._share = share
         self._tenants: Tenants | None = None
         self.guards = False
         """Whether anybody is disabled or has a limit per second."""
@@ -266,7 +268,7 @@ class TenantGate:
 
     def _done_with(self, tenant_id: str) -> None:
         if self._waiting.pop(tenant_id).dropped:
-            self._read_again()
+            self._read_on()
 
     def _turn_page(self) -> None:
         second = self._clock.now_ms() // SECOND_MS
