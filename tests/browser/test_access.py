@@ -103,6 +103,15 @@ def test_a_reader_of_one_tenant_sees_that_only_and_changes_nothing(guarded: Guar
     expect(page.get_by_role("button", name="Change limits")).to_be_disabled()
 
 
+def test_a_reader_of_all_tenants_is_not_told_of_what_it_may_not_see(guarded: Guarded, visit: Visiting) -> None:
+    guarded.job("next-year")
+    page = signed_in(visit, guarded, guarded.key("reader")).page
+    expect(page.get_by_role("heading", level=1)).to_have_text("Overview")
+    expect(page.get_by_role("link", name="next-year").first).to_be_visible()
+    expect(page.locator("main [role=alert]")).to_have_count(0)
+    expect(page.get_by_role("heading", name="The next hour")).to_have_count(0)
+
+
 def test_an_operator_looks_at_one_tenant_after_the_other(guarded: Guarded, visit: Visiting) -> None:
     guarded.job("seen-by-operators", "zoo")
     page = signed_in(visit, guarded, guarded.key("operator"), "/jobs").page

@@ -6,7 +6,7 @@ import { fill, h } from "./dom.js";
 import { clock, count, length, plural, words } from "./format.js";
 import { chip, heading, jobLink, live, moment, runHref, table } from "./parts.js";
 import { href } from "./router.js";
-import { isForAll, tenantQuery } from "./session.js";
+import { isForAll, may, tenantQuery } from "./session.js";
 
 const SIGNS = { on_time: "✓", idle: "✓", late: "!", store_unavailable: "✗" };
 const SHOWN = 8;
@@ -14,7 +14,7 @@ const EVERY_MS = 5000;
 
 export function overviewPage({ signal }) {
   const page = h("div", {}, heading("Overview"));
-  if (isForAll()) {
+  if (isForAll() && may("metrics:read")) {
     const now = h("div", { class: "live" });
     page.append(now);
     follow(

@@ -5,7 +5,7 @@ import { meter } from "./charts.js";
 import { h } from "./dom.js";
 import { count, length } from "./format.js";
 import { heading, live, moment, table } from "./parts.js";
-import { isForAll } from "./session.js";
+import { isForAll, may } from "./session.js";
 
 const EVERY_MS = 5000;
 
@@ -14,7 +14,7 @@ export function workersPage({ signal }) {
     "div",
     {},
     heading("Workers"),
-    isForAll() && live(() => need(signal), { everyMs: EVERY_MS, signal }),
+    isForAll() && may("metrics:read") && live(() => need(signal), { everyMs: EVERY_MS, signal }),
     live(() => list(signal), { everyMs: EVERY_MS, signal }),
   );
 }
