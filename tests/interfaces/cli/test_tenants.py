@@ -51,13 +51,16 @@ def test_defaults_and_what_holds(call: Call, data: Path) -> None:
     where = ("--data", str(data))
     assert "No tenant has a record" in call("tenants", "list", *where).stderr
     in_store(call, data, "set", "--defaults", "--max-jobs", "9", "--due-per-second", "50")
-    in_store(call, data, "set", "acme", "--max-jobs", "5")
+    in_store(call, data, "set", "acme", "--max-jobs", "5", "--requests-per-second", "2000", "--weight", "0.5")
     shown = call("tenants", "show", "acme", *where).stdout
-    assert "max_jobs        5\n" in shown
-    assert "due_per_second  50 (from the defaults)" in shown
+    assert "max_jobs             5\n" in shown
+    assert "due_per_second       50 (from the defaults)" in shown
     assert "never: it has no record" in call("tenants", "show", "other", *where).stdout
     rows = [line.split() for line in call("tenants", "list", *where).stdout.splitlines()]
-    assert [(row[0], row[1]) for row in rows[1:]] == [("*", "9"), ("acme", "5")]
+    assert [row[:6] for row in rows[1:]] == [
+        ["*", "9", "-", "50", "-", "-"],
+        ["acme", "5", "2,000", "50", "-", "0.5"],
+    ]
     listed = in_store(call, data, "list")
     assert [one["tenant_id"] for one in listed["tenants"]] == ["acme"]
     assert listed["defaults"]["limits"]["max_jobs"] == 9

@@ -92,8 +92,8 @@ def list_(keeper: TenantKeeper, api: Api) -> None:
         [
             (
                 name,
-                *(limits.max_jobs, limits.requests_per_second, limits.due_per_second, limits.concurrency),
-                None if limits.weight is None else f"{limits.weight:g}",
+                *map(_figure, (limits.max_jobs, limits.requests_per_second, limits.due_per_second)),
+                *map(_figure, (limits.concurrency, limits.weight)),
                 _state(disabled=disabled),
                 one.note,
             )
@@ -216,9 +216,14 @@ def _limit_lines(limits: Limits, own: Limits | None) -> Sequence[tuple[str, obje
     for name, value in asdict(limits).items():
         if value is not None:
             inherited = own is not None and getattr(own, name) is None
-            text = f"{value:,}" if isinstance(value, int) else f"{value:g}"
-            lines.append((name, f"{text} (from the defaults)" if inherited else text))
+            lines.append((name, f"{_figure(value)} (from the defaults)" if inherited else _figure(value)))
     return lines or [("limits", "none")]
+
+
+def _figure(value: float | None) -> str | None:
+    if value is None:
+        return None
+    return f"{value:,}" if isinstance(value, int) else f"{value:g}"
 
 
 def _egress_lines(egress: Egress | None) -> Sequence[tuple[str, object]]:
