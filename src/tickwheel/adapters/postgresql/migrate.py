@@ -4,6 +4,9 @@ Files are `migrations/NNNN_pre_name.sql` (additive: the program before it still 
 (takes away what only the program before it needed). Two programs may start at once: each migrates in one
 transaction under an advisory lock, and the second one finds nothing to do. A database with a version unknown here
 whose phase is `post` was changed in a way that this program cannot know, and is refused; a newer `pre` one is not.
+
+Nodes may be at work. A change of a table waits for open transactions, those of users that enqueue jobs too, and
+whoever comes to the table later waits behind it. So it waits for a moment only, and is tried again a little later.
 """
 
 from importlib.resources import files
@@ -19,6 +22,10 @@ from tickwheel.domain.errors import ConfigError, FieldProblem
 Connection = psycopg.Connection[Any]
 
 CONNECT_SECONDS: Final = 5
+LOCK_WAIT_MS: Final = 1_500
+"""Longer than the server's `deadlock_timeout`, after which an autovacuum makes way."""
+PAUSE_MS: Final = 2_000
+TRIES: Final = 150
 _LOCK: Final = 0x7469_636B_0000
 _VERSIONS: Final = """CREATE TABLE tickwheel.migrations (
   version    int4 PRIMARY KEY,
@@ -78,6 +85,22 @@ def migrate_within(connection: Connection) -> list[Migration]:
     if not unapplied(connection):
         return []
     connection.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))
+    for _ in range(TRIES - 1):
+        try:
+            return _apply_pending(connection)
+        except psycopg.errors.LockNotAvailable:
+            connection.execute("SELECT pg_sleep(%s)", (PAUSE_MS / 1_000,))
+    return _apply_pending(connection)
+
+
+def _apply_pending(connection: Connection) -> list[Migration]:
+    """All of it, or nothing: what was locked until then is free again."""
+    with connection.transaction():
+        connection.execute("SELECT set_config('lock_timeout', %s, true)", (f"{LOCK_WAIT_MS}ms",))
+        return _apply(connection)
+
+
+def _apply(connection: Connection) -> list[Migration]:
     pending = unapplied(connection)
     if pending and not _exists(connection):
         if connection.execute("SELECT 1 FROM pg_namespace WHERE nspname = 'tickwheel'").fetchone() is None:
