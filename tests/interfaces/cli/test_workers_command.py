@@ -27,7 +27,7 @@ def test_workers_are_listed(call: Callable[..., Result], server: ServerProcess) 
     found = call("workers")
     assert found.exit_code == 0, found.output
     heads, line = found.stdout.splitlines()
-    assert heads.split() == ["WORKER", "NAME", "VIA", "BUSY", "STATE", "SEEN", "SERVES"]
+    assert heads.split() == ["WORKER", "NAME", "TENANT", "VIA", "BUSY", "STATE", "SEEN", "SERVES"]
     assert worker_id in line
     for cell in ("press\N{MIDDLE DOT}-1", " http ", " 2/8 ", " draining ", "print, webhooks"):
         assert cell in line

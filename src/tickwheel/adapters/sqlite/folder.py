@@ -13,10 +13,13 @@ OTHERS: Final = stat.S_IRWXG | stat.S_IRWXO
 
 
 def make_folder(folder: Path) -> None:
-    """Make it, and what is missing above it, if it isn't there."""
-    if not folder.is_dir():
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        folder.mkdir(mode=FOLDER_MODE, exist_ok=True)
+    """Make it, and what is missing above it, if it isn't there. An `OSError` names it, whatever is in the way."""
+    try:
+        if not folder.is_dir():
+            folder.parent.mkdir(parents=True, exist_ok=True)
+            folder.mkdir(mode=FOLDER_MODE, exist_ok=True)
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(folder)) from error
 
 
 def find_open_paths(folder: Path) -> list[str]:

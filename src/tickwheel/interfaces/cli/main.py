@@ -27,7 +27,7 @@ COMMANDS: Final = LazyCommands(
         "tenants": Entry(f"{_HERE}.tenants:tenants", "Set and show what tenants may use."),
         "notifications": Entry(
             f"{_HERE}.notifications:notifications",
-            "Set who is told, by webhook or e-mail, when runs and schedules go wrong.",
+            "Set who is told, by webhook or e-mail, of what goes wrong.",
         ),
         "audit-log": Entry(f"{_HERE}.audit_log:audit_log", "Read who changed what."),
         "preview": Entry(f"{_HERE}.preview:preview", "Show when a cron expression fires."),

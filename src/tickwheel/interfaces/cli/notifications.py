@@ -21,7 +21,7 @@ _WIDE: Final = "--installation"
 
 @click.group()
 def notifications() -> None:
-    """Set who is told, by webhook or e-mail, when runs and schedules go wrong.
+    """Set who is told, by webhook or e-mail, of what goes wrong.
 
     Events: run.dead_lettered (a run is out of attempts), job.failing (several runs of a recurring job in a row
     are), job.recovered, schedule.exhausted (it will never fire again), objective.burning (too many late starts).

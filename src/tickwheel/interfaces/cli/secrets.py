@@ -31,8 +31,9 @@ _VALUE_CHARS: Final = 1_000
 
 @click.group()
 def secrets() -> None:
-    """Make and rotate what webhooks are signed with; change the key that stored secrets are sealed under.
+    """Make and rotate signing secrets; keys of stored secrets.
 
+    Webhooks are signed with signing secrets; header values and these secrets are stored sealed under a key.
     A signing secret belongs to a tenant and has a name, by which its jobs choose it (`jobs create
     --sign-with`). The one called `default` signs what names none.
 
