@@ -119,6 +119,16 @@ def test_what_is_wrong_is_told(call: Call, data: Path, arguments: tuple[str, ...
     assert (result.exit_code, complaint in result.stderr) == (ExitCode.USAGE, True), result.stderr
 
 
+def test_resealing_makes_no_store_where_there_is_none(call: Call, data: Path) -> None:
+    for where in (("--data", str(data)), ("--store", f"sqlite:{data}")):
+        result = call("secrets", "reseal", *where)
+        assert (result.exit_code, result.stderr) == (
+            ExitCode.USAGE,
+            f"Error: data: there is no database in {data}\n",
+        )
+    assert not data.exists()
+
+
 def test_a_value_that_is_none_is_refused_and_not_quoted(call: Call, data: Path) -> None:
     result = call("secrets", "create", "a", "--value-from", "-", "--data", str(data), stdin="whsec_c2hvcnQ=")
     assert (result.exit_code, "c2hvcnQ" in result.output) == (ExitCode.USAGE, False)
