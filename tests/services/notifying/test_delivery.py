@@ -9,7 +9,6 @@ from tickwheel.domain.errors import OutcomeUnknown, StoreUnavailable
 from tickwheel.domain.notifications.groups import GIVE_UP_MS
 from tickwheel.domain.notifications.kinds import Kind
 from tickwheel.ports.events import LoopFailed, NotificationEnded
-from tickwheel.ports.notices import Notice
 from tickwheel.services.notifying.notifier import END_MS, UNDER_WAY_OF_TENANT_MAX
 
 from .stage import MINUTE_MS, Stage, story
@@ -55,17 +54,6 @@ async def test_after_hours_a_message_is_dropped_with_a_word(stage: Stage) -> Non
     await stage.wait(60 * MINUTE_MS)
     assert len(stage.courier.tried) == count
     assert (await stage.world.store.notice_groups()).bodies == {}
-
-
-@story
-async def test_a_notice_of_a_kind_that_a_newer_version_made_keeps_nothing_else_waiting(stage: Stage) -> None:
-    await stage.rule(Kind.DEAD_LETTERED)
-    node = stage.node()
-    await stage.world.store.add_notices([Notice("run.of_a_later_kind", "default", subject="x")])
-    await stage.fail("report")
-    await stage.wait(5_000)
-    assert stage.kinds == [Kind.DEAD_LETTERED]
-    assert node.events.of(LoopFailed) == []
 
 
 @story
