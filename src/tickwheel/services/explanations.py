@@ -82,7 +82,8 @@ class Explanations:
         try:
             wall = _instants(view.job, at)
         except InstantError as error:
-            raise InvalidRequest([FieldProblem("at", str(error), "instant")]) from error
+            message = f"{error}; or give a time of the job's zone, such as 2026-10-22T14:30:00"
+            raise InvalidRequest([FieldProblem("at", message, "instant")]) from error
         scheduled_ms = wall.instants_ms[0]
         for instant_ms in wall.instants_ms[1:]:
             if await self._store.get_run(tenant_id, job_id, scheduled_ms) is None:
