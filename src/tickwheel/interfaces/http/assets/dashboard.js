@@ -161,6 +161,7 @@ async function open() {
   get("healthz").then((health) => {
     document.getElementById("about").textContent = `${health.version} · tzdata ${health.tzdata_version}`;
   });
+  if (hasToken()) document.querySelector('footer a[href="metrics"]').remove(); // a link can't carry the token
   setInterval(retell, 1000);
   if (!isForAll() && !may("jobs:read")) note("This token may not see jobs.", { bad: true });
   start(show);
