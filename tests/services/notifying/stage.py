@@ -132,6 +132,11 @@ class Stage:
         return self.courier.told
 
     @property
+    def scheduler(self) -> Scheduler:
+        assert self._scheduler is not None
+        return self._scheduler
+
+    @property
     def kinds(self) -> list[str]:
         return [one.kind for one in self.told]
 

@@ -12,6 +12,7 @@ from tickwheel.domain.outcome import Outcome, OutcomeClass
 from tickwheel.ports.notices import Notice
 from tickwheel.ports.registry import NO_TENANT
 from tickwheel.ports.store import Change
+from tickwheel.services.dead_letters import DeadLetters
 
 from .stage import ACT, MINUTE_MS, Stage, story
 from .stores import Lagging
@@ -133,18 +134,26 @@ async def test_a_success_in_between_begins_the_count_anew(stage: Stage) -> None:
 
 
 @story
-async def test_redriving_what_failed_is_no_recovery(stage: Stage) -> None:
+async def test_redriving_what_failed_is_no_recovery_until_it_succeeds(stage: Stage) -> None:
     await stage.rule(Kind.FAILING, Kind.RECOVERED, failures=1)
     stage.node()
     stage.broken.add("report")
     job_id = await stage.each_minute("report")
     await stage.wait(MINUTE_MS + 5_000)
     assert stage.kinds == ["job.failing"]
-    await stage.world.store.change_job("default", job_id, lambda view, now_ms: Change(drop_live=True))
+    store, clock = stage.world.store, stage.world.clock
+    await store.change_job("default", job_id, lambda view, now_ms: Change(drop_live=True))
     [run] = await stage.world.runs(job_id)
-    await stage.world.store.drop_dead("default", job_id, run.scheduled_ms)
-    await stage.wait(5 * MINUTE_MS)
+    stage.world.behave = lambda work: None
+    redriven = await DeadLetters(store, stage.scheduler, clock).redrive("default", [(job_id, run.scheduled_ms)])
+    assert redriven.refused == ()
+    await stage.wait(MINUTE_MS)
     assert stage.kinds == ["job.failing"]
+    for executor in stage.world.executors:
+        for slot in list(executor.open):
+            executor.finish(slot)
+    await stage.wait(MINUTE_MS)
+    assert stage.kinds == ["job.failing", "job.recovered"]
 
 
 @story
