@@ -58,12 +58,13 @@ class SmtpCourier:
 
     def _connected(self) -> smtplib.SMTP:
         server, context = self._server, ssl.create_default_context(cafile=self._ca_file)
+        us = self._sender.rpartition("@")[2]  # else this machine's name is looked up, which may take long
         if server.tls_at_once:
             connection: smtplib.SMTP = smtplib.SMTP_SSL(
-                server.host, server.port, timeout=TIMEOUT_S, context=context
+                server.host, server.port, us, timeout=TIMEOUT_S, context=context
             )
         else:
-            connection = smtplib.SMTP(server.host, server.port, timeout=TIMEOUT_S)
+            connection = smtplib.SMTP(server.host, server.port, us, timeout=TIMEOUT_S)
         try:
             self._secure(connection, context)
         except BaseException:
