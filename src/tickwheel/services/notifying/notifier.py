@@ -30,7 +30,8 @@ RECOVERIES_EACH_MS: Final = 15_000
 """Between two looks for jobs that are failing no more."""
 END_MS: Final = 1_000
 NOTICES_AT_A_TIME: Final = 500
-BATCHES_PER_LAP: Final = 10
+BATCHES_PER_LAP: Final = 2
+"""So a flood of failures takes no more than a tenth of a processor from what fires here."""
 UNDER_WAY_MAX: Final = 32
 UNDER_WAY_OF_TENANT_MAX: Final = 4
 """So that receivers of one tenant that answer nothing leave room for the others."""
@@ -72,32 +73,28 @@ class Notifier:
                 else:
                     self._forget()
                 try:
-                    await self._pause(LAP_MS, asyncio.FIRST_COMPLETED)
+                    await self._pause(LAP_MS)
                 except asyncio.CancelledError:
                     await self._let_end()
                     raise
         finally:
             self._forget()
 
-    async def _pause(self, length_ms: int, until: str) -> None:
+    async def _pause(self, length_ms: int) -> None:
         """Less, if something that is brought ends: what arrived is soon written, lest it is brought again."""
         sleep = asyncio.ensure_future(self._clock.sleep_ms(length_ms))
         try:
-            if until == asyncio.FIRST_COMPLETED:
-                await asyncio.wait({sleep, *self._under_way.values()}, return_when=until)
-            elif self._under_way:
-                ends = asyncio.ensure_future(asyncio.wait(self._under_way.values(), return_when=until))
-                await asyncio.wait({sleep, ends}, return_when=asyncio.FIRST_COMPLETED)
-                ends.cancel()
+            await asyncio.wait({sleep, *self._under_way.values()}, return_when=asyncio.FIRST_COMPLETED)
         finally:
             sleep.cancel()
 
     async def _let_end(self) -> None:
-        book = self._book
+        book, until_ms = self._book, self._clock.monotonic_ms() + END_MS
         if book is None:
             return
-        await self._pause(END_MS, asyncio.ALL_COMPLETED)
-        self._note_ends(book)
+        while self._under_way and (left_ms := until_ms - self._clock.monotonic_ms()) > 0:
+            await self._pause(left_ms)
+            self._note_ends(book)
         with suppress(StoreUnavailable):
             await book.settle(self._store)
 
