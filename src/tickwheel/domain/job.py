@@ -95,6 +95,7 @@ class Spec(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     start_ms: int | None = None  # no occurrence before
     end_ms: int | None = None  # no occurrence at or after
     concurrency: tuple[Limit, ...] = ()
+    trace: str = ""  # of the request that made the job (`domain.trace_context`); no part of the definition
 
 
 class Job(msgspec.Struct, frozen=True, gc=False):

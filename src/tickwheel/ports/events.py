@@ -27,6 +27,7 @@ class AttemptsStarted(msgspec.Struct, frozen=True):
     lateness_ms: Ints
     lane: Ints
     works: Sequence[OfTenant] = ()  # in the same order
+    claim_ms: int = 0  # how long their claim took
 
 
 class RunsQueued(msgspec.Struct, frozen=True):
@@ -35,6 +36,9 @@ class RunsQueued(msgspec.Struct, frozen=True):
     lateness_ms: Ints
     lane: Ints
     works: Sequence[OfTenant]
+    timers: Rows | None = None
+    fences: Ints | None = None
+    claim_ms: int = 0
 
 
 class AttemptsEnded(msgspec.Struct, frozen=True):

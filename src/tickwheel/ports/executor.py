@@ -13,6 +13,7 @@ import msgspec
 from tickwheel.domain.ids import job_id_text, run_id_text
 from tickwheel.domain.job import Target
 from tickwheel.domain.outcome import Outcome, ProgressNote
+from tickwheel.domain.run_trace import RunTrace
 
 Report: TypeAlias = Callable[[Sequence[int], Sequence[Outcome]], None]
 """Called with slots and outcomes, pairwise, on the loop's thread; never from inside `start` or `cancel`."""
@@ -37,6 +38,7 @@ class Work(msgspec.Struct, gc=False):
     idempotency_key: str | None  # the job's own
     job_name: str = ""
     signing_keys: tuple[bytes, ...] | None = None  # None: as the executor knows them; a server elsewhere told them
+    trace: RunTrace | None = None  # None: its request was part of none
 
     def __repr__(self) -> str:
         """Without what may be secret."""

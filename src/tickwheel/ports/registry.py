@@ -27,6 +27,7 @@ class Act(msgspec.Struct, frozen=True):
     actor: str  # name of a `domain.access.Principal`
     action: str
     source: str = ""  # address of the client; empty: this machine's command line
+    trace: str = ""  # of the request (`domain.trace_context`); kept with jobs, not in the log
 
 
 class Record(msgspec.Struct, frozen=True):

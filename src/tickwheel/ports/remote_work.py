@@ -16,6 +16,7 @@ import msgspec
 from tickwheel.domain.errors import TickwheelError
 from tickwheel.domain.job import Target
 from tickwheel.domain.outcome import Outcome, ProgressNote
+from tickwheel.domain.run_trace import RunTrace
 from tickwheel.ports.workers import WorkerNote
 
 Key: TypeAlias = tuple[bytes, int, int]
@@ -45,6 +46,7 @@ class Assignment(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     job_name: str
     sent_mono_ms: int
     signing_keys: tuple[bytes, ...] | None = None  # None: the worker signs with its own, if it has any
+    trace: RunTrace | None = None
 
     def __repr__(self) -> str:
         """Without what may be secret."""

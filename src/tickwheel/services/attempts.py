@@ -17,6 +17,7 @@ from tickwheel.domain.job import Spec
 from tickwheel.domain.lanes import LANE_COUNT, LaneSlots
 from tickwheel.domain.outcome import OK, Outcome, OutcomeClass, ProgressNote, RetryPolicy, decide
 from tickwheel.domain.run import RunState
+from tickwheel.domain.run_trace import run_trace
 from tickwheel.ports.clock import Clock, Randomness
 from tickwheel.ports.events import AttemptsStarted, EventSink
 from tickwheel.ports.executor import Executor, Progress, Report, Work
@@ -115,7 +116,10 @@ class Pool:
             table.rows["stopping"][slots] = 1
             self._doubtful.append((slots, table.turns[slots].copy()))
             raise
-        self._events.emit(AttemptsStarted(lateness_ms=lateness_ms, lane=lanes, works=works))
+        claim_ms = now_mono_ms - won.sent.mono_ms
+        self._events.emit(
+            AttemptsStarted(lateness_ms=lateness_ms, lane=lanes, works=works, claim_ms=claim_ms)
+        )
 
     def take_back(self) -> Rows:
         """Free slots of attempts that the executor failed to take, once their lease is over; gives their rows."""
@@ -172,6 +176,8 @@ class Pool:
                 definition.idempotency_key,
                 definition.name,
             )
+            if spec.trace:
+                work.trace = run_trace(spec.trace, job_id, scheduled_ms, fence, recurring=bool(spec.cron))
             self.inflight.works[slot] = work
             self._policies[slot] = spec.retry
             works.append(work)

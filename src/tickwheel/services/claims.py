@@ -242,7 +242,7 @@ class Claims:
             batch.started = won = self._won(batch, answers)
             if isinstance(batch, QueuedBatch):
                 self._elsewhere.publish(batch, answers["fence"], won)
-                self._tell_queued(batch, won)
+                self._tell_queued(batch, answers, won, sent)
             else:
                 await self._starter.start(batch.timers, batch.claims, batch.specs, batch.works, answers, won, sent)
         finally:
@@ -334,7 +334,7 @@ class Claims:
         took_ms = self._clock.monotonic_ms() - sent.mono_ms
         self._events.emit(ClaimsAnswered(verdicts=counts, took_ms=took_ms, triggers=triggers))
 
-    def _tell_queued(self, batch: QueuedBatch, won: Bools) -> None:
+    def _tell_queued(self, batch: QueuedBatch, answers: Rows, won: Bools, sent: Sent) -> None:
         numbers = np.flatnonzero(won)
         if not len(numbers):
             return
@@ -342,7 +342,16 @@ class Claims:
         works = [work for number in numbers.tolist() if (work := batch.works[number]) is not None]
         lateness_ms = self._clock.now_ms() - timers["due_ms"]
         lane = (timers["flags"] & FLAG_LANE_MASK).astype(np.int64)
-        self._events.emit(RunsQueued(lateness_ms=lateness_ms, lane=lane, works=works))
+        self._events.emit(
+            RunsQueued(
+                lateness_ms=lateness_ms,
+                lane=lane,
+                works=works,
+                timers=timers,
+                fences=answers["fence"][numbers],
+                claim_ms=self._clock.monotonic_ms() - sent.mono_ms,
+            )
+        )
 
 
 def _run_keys(timers: Rows) -> list[tuple[bytes, int]]:

@@ -124,13 +124,13 @@ class Ingest:
         self, requests: Sequence[JobRequest | TickwheelError], act: Act | None = None
     ) -> list[Created | TickwheelError]:
         """Insert all that are no errors; one bad item doesn't fail the others. Answers in the order given."""
-        now_ms = self._clock.now_ms()
+        now_ms, trace = self._clock.now_ms(), "" if act is None else act.trace
         answers: list[Created | TickwheelError] = []
         placed: list[tuple[int, JobRequest, NewJob]] = []
         for start in range(0, len(requests), ITEMS_A_TURN):
             if start:
                 await self._clock.sleep_ms(0)
-            placed += self._new_jobs(requests[start : start + ITEMS_A_TURN], now_ms, answers)
+            placed += self._new_jobs(requests[start : start + ITEMS_A_TURN], now_ms, answers, trace)
         if placed and self.quotas is not None and self.quotas.bounds_jobs:
             await self._commit_within(self.quotas, placed, answers, act)
         elif placed:
@@ -168,6 +168,7 @@ class Ingest:
         requests: Sequence[JobRequest | TickwheelError],
         now_ms: int,
         answers: list[Created | TickwheelError],
+        trace: str,
     ) -> list[tuple[int, JobRequest, NewJob]]:
         """The jobs to insert, with the places of their answers; `answers` gets an item for each request."""
         numbers: list[int] = []
@@ -178,6 +179,8 @@ class Ingest:
                 continue
             try:
                 settled, key_hash = self._settled(request)
+                if trace:
+                    settled = with_trace(settled, trace)
                 wanted.append((settled, place(settled, now_ms), key_hash))
             except TickwheelError as error:
                 answers.append(error)
@@ -238,6 +241,11 @@ def with_key(request: JobRequest, header_key: str | None) -> JobRequest:
     if request.idempotency_key is not None:
         raise IdempotencyKeyMismatch("the Idempotency-Key header and idempotency_key differ; send one of them")
     return replace(request, idempotency_key=header_key)
+
+
+def with_trace(request: JobRequest, trace: str) -> JobRequest:
+    """`request` with the trace that it is part of, if there is one; for after its key was hashed."""
+    return replace(request, spec=replace(request.spec, trace=trace)) if trace else request
 
 
 def _answer(request: JobRequest, new: NewJob, done: Inserted) -> Created | TickwheelError:

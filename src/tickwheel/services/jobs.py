@@ -35,7 +35,7 @@ from tickwheel.services.changes.end import cancel, delete
 from tickwheel.services.changes.hold import pause, resume
 from tickwheel.services.changes.named import replace_named
 from tickwheel.services.changes.taken import Taken, knowing_taken
-from tickwheel.services.ingest import ITEMS_A_TURN, Created, Ingest, InsertJobs, every_shard, with_key
+from tickwheel.services.ingest import ITEMS_A_TURN, Created, Ingest, InsertJobs, every_shard, with_key, with_trace
 from tickwheel.services.quota_room import Room, room_for_one
 from tickwheel.services.quotas import Quotas
 from tickwheel.services.sealing import Sealing
@@ -167,7 +167,7 @@ class Jobs:
         _check_named(name, request)
         self._refuse_target(request.tenant_id, request.spec.target)
         self._check_tenants([request])
-        request = replace(request, name=name)
+        request = with_trace(replace(request, name=name), "" if act is None else act.trace)
         now_ms = self._clock.now_ms()
         async with room_for_one(self._quotas, lambda: self._ingest.new_job(request, now_ms, named=True)) as room:
             return await self._put_named(name, request, room, act)

@@ -86,6 +86,16 @@ class HandlerContext:
         return self._work.idempotency_key
 
     @property
+    def traceparent(self) -> str | None:
+        """W3C trace context of this attempt, for the calls that you make; None if its request was part of no trace."""
+        return None if self._work.trace is None else self._work.trace.context.traceparent
+
+    @property
+    def tracestate(self) -> str | None:
+        """What goes with it, if anything does."""
+        return None if self._work.trace is None else self._work.trace.context.state or None
+
+    @property
     def deadline(self) -> datetime | None:
         """When the target's timeout ends this attempt (UTC); None without a timeout."""
         deadline_ms = self.deadline_ms

@@ -8,7 +8,9 @@ from tickwheel.domain.errors import TickwheelError
 from tickwheel.domain.ids import IdError, parse_run_id, run_id_text
 from tickwheel.domain.job import Lane, Target, TargetType
 from tickwheel.domain.outcome import Outcome, OutcomeClass
+from tickwheel.domain.run_trace import RunTrace
 from tickwheel.domain.signing_key import parse_secret
+from tickwheel.domain.trace_context import parse_trace_context
 from tickwheel.ports.remote_work import Assignment, Beat, Ended
 
 
@@ -39,6 +41,8 @@ class RunBody(msgspec.Struct):
     target: TargetBody | None = None
     payload: msgspec.Raw = msgspec.Raw(b"")
     idempotency_key: str | None = None
+    traceparent: str = ""
+    tracestate: str = ""
 
     def assignment(self, sent_mono_ms: int) -> Assignment:
         """As the worker has it. Raises `TickwheelError` for what no server of ours says."""
@@ -63,7 +67,12 @@ class RunBody(msgspec.Struct):
             job_name=self.job_name or "",
             sent_mono_ms=sent_mono_ms,
             signing_keys=signing_keys,
+            trace=self._trace(),
         )
+
+    def _trace(self) -> RunTrace | None:
+        context = parse_trace_context(self.traceparent.encode(), self.tracestate.encode())
+        return None if context is None else RunTrace(context)
 
     def _signing_keys(self) -> tuple[bytes, ...] | None:
         if self.target is None or not self.target.signing_secrets:

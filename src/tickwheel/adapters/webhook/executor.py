@@ -37,6 +37,7 @@ from tickwheel.adapters.webhook.verdicts import (
     unsent,
 )
 from tickwheel.domain.outcome import Outcome, OutcomeClass
+from tickwheel.domain.run_trace import RunTrace
 from tickwheel.ports.clock import Clock
 from tickwheel.ports.executor import Report, Work
 from tickwheel.ports.vault import CannotOpen, CannotSign, opened_headers
@@ -269,9 +270,16 @@ class WebhookExecutor:
             return
         if kept_alive_broke(exchange, code):
             self._stop_keeping_alive(attempt.endpoint.authority)
+        if attempt.work.trace is not None:
+            self._note_times(attempt, attempt.work.trace)
         outcome = outcome_of(exchange, code, attempt.work.target.timeout_ms, self._clock.now_ms())
         self._end(attempt, self._without_secrets(outcome, attempt.work))
         self._pump()
+
+    def _note_times(self, attempt: _Attempt, trace: RunTrace) -> None:
+        took_ms = self._clock.monotonic_ms() - (attempt.deadline_ms - attempt.given_ms)
+        trace.answered_ms = now_ms = self._clock.now_ms()
+        trace.sent_ms = now_ms - took_ms
 
     def _without_secrets(self, outcome: Outcome, work: Work) -> Outcome:
         if outcome.excerpt is None or not work.target.headers:

@@ -16,6 +16,7 @@ from urllib.parse import quote
 
 from tickwheel.adapters.webhook.signature import sign
 from tickwheel.domain.requests.target_rules import CONNECTION_HEADERS
+from tickwheel.domain.trace_context import TraceContext
 from tickwheel.ports.executor import Work
 from tickwheel.ports.vault import NO_VAULT, Vault, opened_headers
 
@@ -38,6 +39,8 @@ _OURS: Final = frozenset(
 _OF_THE_CONNECTION: Final = CONNECTION_HEADERS | {"http2-settings"}
 DROPPED_NAMES: Final = _OURS | _OF_THE_CONNECTION
 """User headers of these names (lower case) are never sent."""
+
+_OF_TRACES: Final = (b"traceparent:", b"traceparent;", b"tracestate:", b"tracestate;")
 
 _TOKEN: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+", re.ASCII)
 _LINE_BREAKING: Final = re.compile(r"[\x00-\x08\x0a-\x1f\x7f\ud800-\udfff]")
@@ -98,7 +101,16 @@ def header_lines(
         lines.append(f"X-Idempotency-Key: {_plain(work.idempotency_key)}")
     if keys:
         lines.append(f"webhook-signature: {sign(keys, run_id, timestamp_s, work.payload)}")
-    return lines
+    return lines if work.trace is None else _with_trace(lines, work.trace.called)
+
+
+def _with_trace(lines: list[bytes | str], trace: TraceContext) -> list[bytes | str]:
+    """In place of what a user wrote: a fixed trace would be that of all runs."""
+    kept = [line for line in lines if isinstance(line, str) or not line.lower().startswith(_OF_TRACES)]
+    kept.append(f"traceparent: {trace.traceparent}")
+    if trace.state:
+        kept.append(f"tracestate: {trace.state}")
+    return kept
 
 
 @lru_cache(maxsize=1024)

@@ -55,7 +55,7 @@ def request_hash(request: JobRequest) -> bytes:
 
 def _flat(spec: Spec) -> tuple[Any, ...]:
     """All values with nothing left out; the stored form leaves out defaults, but not reliably all of them."""
-    target, retry, *rest, concurrency = astuple(spec)
+    target, retry, *rest, concurrency, _ = astuple(spec)  # the trace differs each time
     # What was added later counts only where it is given, so that older keys keep their hashes.
     limits = (tuple(map(astuple, concurrency)),) if concurrency else ()
     *called, signing_secret = astuple(target)

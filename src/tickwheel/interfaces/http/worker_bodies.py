@@ -110,6 +110,8 @@ class AssignedRun(msgspec.Struct):
     lease_expires_at: str
     timeout_ms: int
     idempotency_key: str | None
+    traceparent: str | msgspec.UnsetType = msgspec.UNSET  # of the request that made the job, if it had one
+    tracestate: str | msgspec.UnsetType = msgspec.UNSET
 
 
 class PollAnswer(msgspec.Struct):

@@ -31,7 +31,7 @@ from tickwheel.interfaces.http.worker_bodies import (
 )
 from tickwheel.ports.vault import NO_VAULT, CannotOpen, CannotSign, Vault, opened_headers
 from tickwheel.ports.workers import WorkerNote, WorkerState
-from tickwheel.services.remote.held import RunKey
+from tickwheel.services.remote.held import RunKey, trace_of
 from tickwheel.services.remote.polling import Poll, Slots
 from tickwheel.services.remote.reports import Beaten, Refusal, RunBeat, RunEnd
 from tickwheel.services.remote.taking import Begun
@@ -117,6 +117,8 @@ def assigned(begun: Begun, secrets: RunSecrets) -> AssignedRun:
     """The run as its worker gets it. Raises `CannotOpen` and `CannotSign`."""
     target, definition = begun.spec.target, begun.definition
     is_handler = target.type is TargetType.HANDLER
+    traced = trace_of(begun)
+    trace = None if traced is None else traced.context
     payload: Any = msgspec.Raw(definition.payload.encode()) if definition.payload else None
     return AssignedRun(
         run_id=run_id_text(begun.job_id, begun.scheduled_ms),
@@ -134,6 +136,8 @@ def assigned(begun: Begun, secrets: RunSecrets) -> AssignedRun:
         lease_expires_at=iso_text(begun.lease_ms),
         timeout_ms=target.timeout_ms,
         idempotency_key=definition.idempotency_key,
+        traceparent=trace.traceparent if trace is not None else msgspec.UNSET,
+        tracestate=trace.state if trace is not None and trace.state else msgspec.UNSET,
     )
 
 

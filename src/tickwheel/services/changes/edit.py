@@ -20,7 +20,7 @@ from collections.abc import Set
 from msgspec.structs import replace
 
 from tickwheel.domain.errors import Conflict, FieldProblem, InvalidRequest
-from tickwheel.domain.job import Job, JobState
+from tickwheel.domain.job import Job, JobState, Spec
 from tickwheel.domain.limits import PAST_CLAMP_MS
 from tickwheel.domain.requests.definition import with_stored_headers
 from tickwheel.domain.requests.job_request import JobRequest
@@ -77,11 +77,18 @@ def redefined(job: Job, request: JobRequest, now_ms: int) -> Job | None:
         name=request.name,
         schedule_type=request.schedule_type,
         lane=request.lane,
-        spec=spec,
+        spec=_of_trace(spec, job.spec.trace),
         payload=request.payload,
         tags=request.tags,
     )
-    return None if changed == job else replace(changed, version=job.version + 1, updated_ms=now_ms)
+    if changed == job:
+        return None
+    kept = _of_trace(spec, spec.trace or job.spec.trace)
+    return replace(changed, spec=kept, version=job.version + 1, updated_ms=now_ms)
+
+
+def _of_trace(spec: Spec, trace: str) -> Spec:
+    return spec if spec.trace == trace else replace(spec, trace=trace)
 
 
 def was_moved_up(job: Job, request: JobRequest) -> bool:

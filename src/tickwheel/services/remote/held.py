@@ -12,6 +12,7 @@ import msgspec
 
 from tickwheel.domain.columns import FLAG_LANE_MASK
 from tickwheel.domain.outcome import RetryPolicy
+from tickwheel.domain.run_trace import RunTrace, run_trace
 from tickwheel.ports.executor import Work
 from tickwheel.ports.store import Run
 from tickwheel.services.remote.taking import Begun
@@ -61,7 +62,16 @@ def _work(begun: Begun) -> Work:
         payload=b"",
         idempotency_key=begun.definition.idempotency_key,
         job_name=begun.definition.name,
+        trace=trace_of(begun),
     )
+
+
+def trace_of(begun: Begun) -> RunTrace | None:
+    """Of that attempt."""
+    spec = begun.spec
+    if not spec.trace:
+        return None
+    return run_trace(spec.trace, begun.job_id, begun.scheduled_ms, begun.fence, recurring=bool(spec.cron))
 
 
 class HeldRuns:

@@ -51,6 +51,7 @@ class Held:
             given.idempotency_key,
             given.job_name,
             given.signing_keys,
+            given.trace,
         )
 
 

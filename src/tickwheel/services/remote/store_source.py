@@ -31,6 +31,7 @@ from tickwheel.ports.workers import SESSION_MS, WorkerNote, WorkerStore
 from tickwheel.services.attempt_notes import failure_note, result_note, write_decision
 from tickwheel.services.completion import Completions
 from tickwheel.services.ownership.node_note import incarnation_of
+from tickwheel.services.remote.held import trace_of
 from tickwheel.services.remote.routes import worker_routes
 from tickwheel.services.remote.taking import Begun, Taken, Taking
 
@@ -277,6 +278,7 @@ def _assignment(begun: Begun) -> Assignment:
         idempotency_key=definition.idempotency_key,
         job_name=definition.name,
         sent_mono_ms=begun.sent_mono_ms,
+        trace=trace_of(begun),
     )
 
 

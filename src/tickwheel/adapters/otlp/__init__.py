@@ -1,0 +1,1 @@
+"""OTLP: spans to a collector over HTTP."""

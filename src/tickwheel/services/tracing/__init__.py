@@ -1,0 +1,1 @@
+"""Traces: of requests that make jobs, and of what becomes of them."""
