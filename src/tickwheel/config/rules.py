@@ -21,6 +21,7 @@ from tickwheel.config.settings import (
     Wrong,
 )
 from tickwheel.config.tls_rules import check_tls
+from tickwheel.config.trace_rules import check_traces
 from tickwheel.domain.egress_proxy import read_proxies
 from tickwheel.domain.errors import FieldProblem
 from tickwheel.domain.nat64 import read_prefixes
@@ -49,6 +50,7 @@ def check_together(settings: Settings, origin: Mapping[str, str], problems: list
     check_jwt(settings, wrong)
     check_tls(settings, wrong)
     check_notifications(settings, wrong)
+    check_traces(settings, wrong)
     _check_secrets_keys(settings, wrong)
     _check_store(settings, wrong)
     _check_roles(settings, wrong)

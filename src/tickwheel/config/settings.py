@@ -194,6 +194,18 @@ class Settings:
     smtp_domains: tuple[str, ...] = _setting(
         (), "Domain whose addresses may get notifications (default: any); several allowed.", by_comma=True
     )
+    trace_sample: str = _setting(
+        "0",
+        "Share of the requests for jobs that are traced, such as 0.01 or 1%; a request's own traceparent counts.",
+    )
+    otlp_endpoint: str = _setting(
+        "",
+        "Collector that gets the spans of traces over OTLP/HTTP, such as http://127.0.0.1:4318 (default: none).",
+    )
+    otlp_headers: tuple[str, ...] = _setting(
+        (), "Headers for the collector, NAME=VALUE with the value percent-encoded; several allowed.", by_comma=True
+    )
+    access_log: bool = _setting(False, "Log a line for each request.")
     log_format: str = _setting("text", "Log lines as text or json.")
     log_level: str = _setting("info", "Least level that is logged: debug, info, warning, error.")
 
@@ -225,7 +237,15 @@ class Settings:
 
 
 SECRET: Final = frozenset(
-    {"token", "tls_key_password", "jwt_secret", "webhook_secret", "secrets_key", "secrets_key_command"}
+    {
+        "token",
+        "tls_key_password",
+        "jwt_secret",
+        "webhook_secret",
+        "secrets_key",
+        "secrets_key_command",
+        "otlp_headers",
+    }
 )
 WITH_PASSWORDS: Final = (
     "store",

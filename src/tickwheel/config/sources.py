@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from tickwheel.config.rules import check_together
 from tickwheel.config.settings import FIELDS, SECRET, TYPES, WITH_PASSWORDS, Settings, setting_default
+from tickwheel.config.trace_rules import OTEL_VARIABLES, otel_values
 from tickwheel.domain.errors import ConfigError, FieldProblem
 
 ENV_PREFIX: Final = "TICKWHEEL_"
@@ -45,6 +46,9 @@ def load_settings(
                 values[name], origin[name] = _split(name, text), key
             elif name not in OTHER_VARIABLES:
                 problems.append(_unknown(key, name, lambda near: ENV_PREFIX + near.upper()))
+    for key, text in otel_values(environ, {*values, *flags}).items():
+        name = OTEL_VARIABLES[key]
+        values[name], origin[name] = _split(name, text), key
     for name, value in flags.items():
         values[name], origin[name] = value, "--" + name.replace("_", "-")
     checked = {name: _check(name, value, origin[name], problems) for name, value in values.items()}

@@ -1,12 +1,12 @@
 """The trace of an attempt: which spans it has, and what its target is told.
 
-A one-off goes on with the trace of the request that made it. Each run of a recurring job is a trace of its own, with
-a link to that request, for a trace of a year is of no use to anybody.
+A one-off goes on with the trace of the request that made it. Each run of a recurring job is a trace of its own,
+with a link to that request, for a trace of a year is of no use to anybody.
 
     POST /v1/jobs  ->  tickwheel.claim  ->  tickwheel.attempt  ->  POST api.example.com
 
-The ids of the spans are digests of the run and of its fencing token. So nothing has to be kept from the claim to the
-end of the attempt, and every node and worker that has to do with the run names the same spans.
+The ids of the spans are digests of the run and of its fencing token. So nothing has to be kept from the claim to
+the end of the attempt, and every node and worker that has to do with the run names the same spans.
 """
 
 from hashlib import blake2b

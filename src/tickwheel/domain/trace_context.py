@@ -3,8 +3,8 @@
     traceparent: 00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01
                     trace id                         span id          1 = sampled
 
-Whatever doesn't keep to the standard is as if it hadn't come: a header that somebody's proxy has broken is no reason
-to refuse a job. A broken `tracestate` is left out alone.
+Whatever doesn't keep to the standard is as if it hadn't come: a header that somebody's proxy has broken is no
+reason to refuse a job. A broken `tracestate` is left out alone.
 """
 
 import re

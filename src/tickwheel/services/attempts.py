@@ -117,9 +117,7 @@ class Pool:
             self._doubtful.append((slots, table.turns[slots].copy()))
             raise
         claim_ms = now_mono_ms - won.sent.mono_ms
-        self._events.emit(
-            AttemptsStarted(lateness_ms=lateness_ms, lane=lanes, works=works, claim_ms=claim_ms)
-        )
+        self._events.emit(AttemptsStarted(lateness_ms=lateness_ms, lane=lanes, works=works, claim_ms=claim_ms))
 
     def take_back(self) -> Rows:
         """Free slots of attempts that the executor failed to take, once their lease is over; gives their rows."""

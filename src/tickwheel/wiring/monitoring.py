@@ -34,6 +34,7 @@ from tickwheel.wiring.gauges import (
 )
 from tickwheel.wiring.scaling import add_scaling_gauges
 from tickwheel.wiring.stores import AuditedStore
+from tickwheel.wiring.tracing import open_tracing
 
 
 class Monitoring:
@@ -44,9 +45,11 @@ class Monitoring:
         self.metrics = Metrics(process, settings.metrics_tenants)
         self.calls = StoreCalls(self.metrics)
         self.punctuality = Punctuality(parse_objectives(settings.slo), clock, name)
-        self.sinks: Sequence[EventSink] = (self.metrics, self.punctuality)
+        self.tracing = open_tracing(settings, clock, name)
+        self.sinks: Sequence[EventSink] = (self.metrics, self.punctuality, *self.tracing.sinks)
         self._counting: list[tuple[str, Callable[[], Coroutine[Any, Any, None]]]] = []
         self._loops: list[asyncio.Task[None]] = []
+        self._exporting: Callable[[], Coroutine[Any, Any, None]] = self.tracing.run
         self.metrics.show("build_info", lambda: {version: 1.0})
 
     def watch(
@@ -66,6 +69,8 @@ class Monitoring:
         metrics, clock = self.metrics, self._clock
         add_shedding_gauges(metrics, shedding)
         add_access_gauges(metrics, authentication)
+        self.tracing.show(metrics)
+        self._exporting = partial(supervise, "traces", self.tracing.run, clock, events)
         if cluster is not None:
             add_cluster_gauges(metrics, cluster, scheduler)
         elif isinstance(clock, SystemClock):
@@ -99,7 +104,8 @@ class Monitoring:
         ]
 
     def start(self) -> None:
-        """Begin to count."""
+        """Begin to count, and to export spans."""
+        self.tracing.start(self._exporting)
         self._loops = [asyncio.create_task(run(), name=f"tickwheel-{name}") for name, run in self._counting]
 
     async def stop(self) -> None:
@@ -108,6 +114,11 @@ class Monitoring:
         for loop in loops:
             loop.cancel()
         await asyncio.gather(*loops, return_exceptions=True)
+
+    async def aclose(self) -> None:
+        """Last of all: what ended until now is exported."""
+        await self.stop()
+        await self.tracing.aclose()
 
 
 def add_objectives(metrics: Metrics, punctuality: Punctuality) -> None:

@@ -183,7 +183,7 @@ class Node:
             self.workers.start()
         if self.scheduler is not None:
             self.scheduler.start()
-            self.monitoring.start()
+        self.monitoring.start()
         if self.explaining is not None:
             self.explaining.start()
 
@@ -212,7 +212,7 @@ class Node:
         await self.access.stop()
         await self.secrets.stop()
         await self.notifying.stop()
-        await self.monitoring.stop()
+        await self.monitoring.aclose()
         await self.tenancy.stop()
         await self.workers.close()
         await self._queue.aclose()
@@ -250,12 +250,12 @@ async def open_node(
     `StoreUnavailable`.
     """
     handlers = load_handlers(settings.app)
-    configure_logs(log_format=settings.log_format, log_level=settings.log_level, node=name)
+    configure_logs(log_format=settings.log_format, log_level=settings.log_level, node=name or node_name())
     machine = SystemClock()
     clock = StoreClock(machine=machine, wall_ms=machine.wall_ms) if settings.clustered else machine
     whole_name = name or node_name()
     monitoring = Monitoring(settings, clock, name=whole_name, process=process, version=version("tickwheel"))
-    sinks: list[EventSink] = [*monitoring.sinks, LogSink()]
+    sinks: list[EventSink] = [*monitoring.sinks, LogSink(tells_attempts=settings.log_level == "debug")]
     if write_line is not None:
         sinks.append(Console(write=write_line, clock=clock, colors=colors))
     recent = Recent(clock)

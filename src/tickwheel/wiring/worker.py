@@ -8,6 +8,7 @@ It is no member of the cluster and owns nothing.
 import asyncio
 import dataclasses
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from importlib.metadata import version
 from typing import Final
 
@@ -46,6 +47,7 @@ from tickwheel.wiring.secrets import Secrets, open_secrets
 from tickwheel.wiring.shared_store import is_shared, open_shared_store
 from tickwheel.wiring.stores import shown_store
 from tickwheel.wiring.tenants import open_tenants
+from tickwheel.wiring.tracing import open_tracing
 
 RANDOM_BYTES: Final = 8
 HANDLERS_PER_SERVER: Final = 500
@@ -100,7 +102,9 @@ async def open_worker(
     """
     chosen = _handlers(settings, options, handlers)
     if with_logs:
-        configure_logs(log_format=settings.log_format, log_level=settings.log_level)
+        configure_logs(
+            log_format=settings.log_format, log_level=settings.log_level, node=options.name or node_name()
+        )
     parts = _Parts(settings, options, chosen)
     return await (parts.over_http() if options.servers else parts.with_store())
 
@@ -128,7 +132,8 @@ class _Parts:
         self._name = options.name or node_name()
         self._metrics = Metrics()
         self._metrics.show("build_info", lambda: {version("tickwheel"): 1.0})
-        self._events: EventSink = Fanout([LogSink(), self._metrics])
+        self._logs = LogSink(tells_attempts=settings.log_level == "debug")
+        self._events: EventSink = Fanout([self._logs, self._metrics])
 
     async def over_http(self) -> WorkerProcess:
         clock = SystemClock()
@@ -149,7 +154,11 @@ class _Parts:
         clock = StoreClock(machine=machine, wall_ms=machine.wall_ms)
         shared, warnings = await open_shared_store(self._settings, clock)
         store = measured(shared, StoreCalls(self._metrics), clock)
-        closers: list[Callable[[], Awaitable[object]]] = [store.aclose]
+        tracing = open_tracing(self._settings, clock, self._name)
+        tracing.show(self._metrics)
+        self._events = Fanout([self._logs, self._metrics, *tracing.sinks])
+        tracing.start(partial(supervise, "traces", tracing.run, clock, self._events))
+        closers: list[Callable[[], Awaitable[object]]] = [tracing.aclose, store.aclose]
         try:
             for warning in warnings:
                 structlog.get_logger().warning("store.unsafe", warning=warning)

@@ -1,8 +1,8 @@
 """Sends spans to a collector: OTLP over HTTP, as JSON.
 
-Spans wait in a bounded queue and leave in batches, one at a time. Whoever adds one never waits, and no work depends
-on the collector: while it is away, the batch under way is tried again a few times and then dropped, and what finds
-the queue full is dropped at once. Both are counted.
+Spans wait in a bounded queue and leave in batches, one at a time. Whoever adds one never waits, and no work
+depends on the collector: while it is away, the batch under way is tried again a few times and then dropped, and
+what finds the queue full is dropped at once. Both are counted.
 """
 
 from collections import deque

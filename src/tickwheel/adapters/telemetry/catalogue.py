@@ -149,6 +149,11 @@ GROUPS: Final = {
         _counter("notifications", "Messages of rules: sent, failed to arrive (tried again), dropped.", "outcome"),
         _gauge("notifications_waiting", "Messages that are being sent or tried again.", where=_L),
     ),
+    "Traces": (
+        _counter("spans_exported", "Spans that the collector has taken."),
+        _counter("spans_dropped", "Spans that found the queue full, or whose batch the collector didn't take."),
+        _gauge("spans_waiting", "Spans that are not sent yet.", where=Where.ALL),
+    ),
     "Must be zero": (
         _counter("lost_events", "Jobs and runs newly found that nothing will ever fire or end."),
         _gauge("unaccounted", "Those of the last lap of the standing check.", where=_L),

@@ -5,9 +5,11 @@ import sys
 from collections.abc import MutableMapping
 from typing import Any, Final, TextIO
 
+import numpy as np
 import structlog
 
 from tickwheel.domain.ids import job_id_text
+from tickwheel.domain.outcome import OutcomeClass
 from tickwheel.ports.events import (
     AttemptsEnded,
     AuditEnded,
@@ -90,9 +92,11 @@ class _Bridge(logging.Handler):
 class LogSink:
     """An `EventSink` that writes what an operator should read."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, tells_attempts: bool = False) -> None:
+        """`tells_attempts`: one line for each that failed (at the level debug)."""
         self._log = structlog.get_logger()
         self._unserved_told: set[str] = set()
+        self._tells_attempts = tells_attempts
 
     def emit(self, event: Event) -> None:
         match event:
@@ -107,9 +111,9 @@ class LogSink:
                     remedy="none needed: these minutes are read from the store",
                 )
             case ScheduleFailing():
-                self._log.error("schedule.failing", job=job_id_text(event.job_id), error=event.error)
+                self._log.error("schedule.failing", job_id=job_id_text(event.job_id), error=event.error)
             case ChainMended():
-                self._log.error("chain.mended", job=job_id_text(event.job_id), live_timers=event.live_count)
+                self._log.error("chain.mended", job_id=job_id_text(event.job_id), live_timers=event.live_count)
             case RunsUnserved():
                 for name, count in event.counts.items():
                     if name not in self._unserved_told:
@@ -177,19 +181,34 @@ class LogSink:
             case WorkerResized():
                 self._log.debug("worker.resized", slots=event.slots, before=event.before)
             case NotificationEnded(outcome="sent"):
-                self._log.debug("notification.sent", tenant=event.tenant_id, rule=event.rule, tries=event.tries)
+                self._log.debug("notification.sent", tenant_id=event.tenant_id, rule=event.rule, tries=event.tries)
             case NotificationEnded():
                 tell = self._log.error if event.outcome == "dropped" else self._log.warning
                 tell(
                     f"notification.{event.outcome}",
-                    tenant=event.tenant_id,
+                    tenant_id=event.tenant_id,
                     rule=event.rule,
                     tries=event.tries,
                     error=event.error,
                 )
             case TimersLoaded() if event.count:
                 self._log.debug("timers.loaded", count=event.count, took_ms=event.took_ms)
-            case AttemptsEnded() if event.stale_count:
-                self._log.info("completions.stale", count=event.stale_count)
+            case AttemptsEnded():
+                if event.stale_count:
+                    self._log.info("completions.stale", count=event.stale_count)
+                if self._tells_attempts:
+                    self._tell_failures(event)
             case _:
                 pass
+
+    def _tell_failures(self, event: AttemptsEnded) -> None:
+        for number in np.flatnonzero(event.rows["outcome"] != OutcomeClass.SUCCESS).tolist():
+            work, row = event.works[number], event.rows[number]
+            if work is None:
+                continue
+            known = {"job_id": work.job_id_text, "run_id": work.run_id, "tenant_id": work.tenant_id}
+            if work.trace is not None:
+                context = work.trace.context
+                known |= {"trace_id": context.trace_id, "span_id": context.span_id}
+            outcome = OutcomeClass(int(row["outcome"])).name.lower()
+            self._log.debug("attempt.failed", attempt=work.attempt, outcome=outcome, **known)

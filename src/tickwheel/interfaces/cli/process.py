@@ -33,6 +33,7 @@ from tickwheel.interfaces.http.app import build_app
 from tickwheel.interfaces.http.deps import Deps
 from tickwheel.interfaces.http.echo import Echo
 from tickwheel.interfaces.http.listening import bind
+from tickwheel.interfaces.http.request_log import ID_CHARS, RequestLog
 from tickwheel.interfaces.http.server import HttpServer
 from tickwheel.services.live.forecasting import Forecasting
 from tickwheel.wiring import Node, open_node, shown_store
@@ -165,6 +166,12 @@ def _app(node: Node, mode: Mode) -> ASGIApp:
             forecasting=Forecasting(node.store, node.clock),
             explanations=None if node.explaining is None else node.explaining.explanations,
             shards=None if node.cluster is None else node.cluster.shards,
+            watch=RequestLog(
+                node.monitoring.tracing.requests,
+                node.clock,
+                node.worker[-ID_CHARS:],
+                writes_lines=node.settings.access_log,
+            ),
         )
     )
     return Echo(app) if mode.with_echo else app

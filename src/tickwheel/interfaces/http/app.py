@@ -57,9 +57,13 @@ def build_app(deps: Deps) -> ASGIApp:
     if not deps.serves_api:
         endpoints = {key: handler for key, handler in endpoints.items() if key in _WITHOUT_API}
         operations = tuple(one for one in OPERATIONS if (one.method, one.path) in _WITHOUT_API)
-    routes = build_routes(endpoints, deps.authentication, operations, admission(deps.quotas))
+    routes = build_routes(endpoints, deps.authentication, operations, admission(deps.quotas), deps.watch)
     # Any method, or a path that does not exist would answer 405.
-    nowhere = Resource(dict.fromkeys(_METHODS, _no_such_path if deps.serves_api else _no_api), deps.authentication)
+    nowhere = Resource(
+        dict.fromkeys(_METHODS, _no_such_path if deps.serves_api else _no_api),
+        deps.authentication,
+        watch=deps.watch,
+    )
     router = Router(routes, redirect_slashes=False, default=nowhere)
     app = _FixedPathsFirst({route.path: route.endpoint for route in routes if "{" not in route.path}, router)
     return app if deps.authentication.required else LocalHostsOnly(app)

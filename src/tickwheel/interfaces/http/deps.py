@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from tickwheel.domain.job import Target
+from tickwheel.interfaces.http.resource import Watch
 from tickwheel.ports.clock import Clock
 from tickwheel.ports.registry import Registry
 from tickwheel.ports.shards import ShardStore
@@ -33,7 +34,8 @@ class Deps:
     `unfit` says why this node should get no requests, or nothing. With `serves_api` false there is only what load
     balancers and monitoring ask for. `waits_for` says why due runs of a tenant are held back here. `workers`
     serves those that poll, `demand` says how many workers are needed, `punctuality` how late starts are; None: not
-    on this node. `shards` None: this node is alone on its store.
+    on this node. `shards` None: this node is alone on its store. `watch`
+    sees all requests.
     """
 
     jobs: Jobs
@@ -60,3 +62,4 @@ class Deps:
     quotas: Quotas | None = None
     notifications: NotificationRules | None = None
     vault: Vault = NO_VAULT
+    watch: Watch | None = None

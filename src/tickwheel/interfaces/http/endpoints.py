@@ -8,7 +8,7 @@ from starlette.routing import Route
 from tickwheel.interfaces.http.admission import Admit
 from tickwheel.interfaces.http.operations import OPERATIONS, Operation
 from tickwheel.interfaces.http.operations.model import TENANT
-from tickwheel.interfaces.http.resource import Handler, Need, Resource
+from tickwheel.interfaces.http.resource import Handler, Need, Resource, Watch
 from tickwheel.services.authentication import Authentication
 
 Key: TypeAlias = tuple[str, str]
@@ -26,6 +26,7 @@ def build_routes(
     authentication: Authentication,
     operations: Sequence[Operation] = OPERATIONS,
     admit: Admit | None = None,
+    watch: Watch | None = None,
 ) -> list[Route]:
     """One route per path; fixed paths come before variable ones. `operations` describe all of them."""
     described = {(operation.method, operation.path): operation for operation in operations}
@@ -44,6 +45,8 @@ def build_routes(
             needs={each.method: _need_of(each) for each in one},
             is_page=all(operation.for_browsers for operation in one),
             admit=None if is_public else admit,
+            route=path,
+            watch=watch,
         )
         # Names may hold slashes, and they arrive decoded.
         free = path.replace("{name}", "{name:path}").replace("{tenant_id}", "{tenant_id:path}")

@@ -10,7 +10,7 @@ Handlers take a `Call` and give an `Answer`; they never see ASGI.
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping
 from contextlib import aclosing, contextmanager
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
 import structlog
 from starlette.types import Receive, Send
@@ -18,6 +18,7 @@ from starlette.types import Scope as AsgiScope
 
 from tickwheel.domain.access import ANONYMOUS, Principal, Scope
 from tickwheel.domain.errors import TickwheelError
+from tickwheel.domain.trace_context import stored_context
 from tickwheel.interfaces.http.auth import principal_of, require
 from tickwheel.interfaces.http.limits import ClientGone, read_body, require_json
 from tickwheel.interfaces.http.query import Query
@@ -25,6 +26,7 @@ from tickwheel.interfaces.http.security_headers import with_security
 from tickwheel.interfaces.http.wire import Answer, Header, Refusal, problem, refused
 from tickwheel.ports.registry import Act
 from tickwheel.services.authentication import Authentication
+from tickwheel.services.tracing.request_traces import RequestTrace
 
 _log: Final = structlog.get_logger()
 ON_HALF_CLOSED: Final = "tickwheel.on_half_closed"
@@ -34,7 +36,17 @@ ON_HALF_CLOSED: Final = "tickwheel.on_half_closed"
 class Call:
     """One request as a handler sees it; `principal` is whose it is."""
 
-    __slots__ = ("_query", "_receive", "headers", "principal", "scope")
+    __slots__ = (
+        "_query",
+        "_receive",
+        "begun_mono_ms",
+        "headers",
+        "job_id",
+        "principal",
+        "request_id",
+        "scope",
+        "trace",
+    )
 
     def __init__(self, scope: AsgiScope, receive: Receive) -> None:
         self.scope = scope
@@ -42,6 +54,10 @@ class Call:
         self._receive = receive
         self._query: Query | None = None
         self.principal: Principal = ANONYMOUS
+        self.request_id = b""
+        self.trace: RequestTrace | None = None
+        self.job_id = ""  # of the job that it made
+        self.begun_mono_ms = 0
 
     @property
     def query(self) -> Query:
@@ -53,7 +69,8 @@ class Call:
     def act(self, action: str) -> Act:
         """Who does this, for the audit log."""
         client = self.scope.get("client")
-        return Act(self.principal.name, action, client[0] if client else "")
+        trace = "" if self.trace is None else stored_context(self.trace.context)
+        return Act(self.principal.name, action, client[0] if client else "", trace)
 
     def path(self, name: str) -> str:
         """The variable part of the path with this name."""
@@ -110,13 +127,22 @@ class Need(NamedTuple):
 _NOTHING: Final = Need()
 
 
+class Watch(Protocol):
+    """Sees each request before it is worked on, and the status of its answer."""
+
+    def begin(self, call: Call, route: str) -> None: ...
+
+    def end(self, call: Call, route: str, status: int) -> None: ...
+
+
 class Resource:
     """The methods of one path.
 
-    `authentication` None: everybody may. `admit` sees who asks before anything is done, and may refuse it.
+    `authentication` None: everybody may. `admit` sees who asks before anything is done, and may refuse it. `route`
+    is the path with its variable parts in braces, for `watch`.
     """
 
-    __slots__ = ("_admit", "_allow", "_authentication", "_handlers", "_is_page", "_needs")
+    __slots__ = ("_admit", "_allow", "_authentication", "_handlers", "_is_page", "_needs", "_route", "_watch")
 
     def __init__(
         self,
@@ -126,7 +152,10 @@ class Resource:
         needs: Mapping[str, Need] | None = None,
         is_page: bool = False,
         admit: Callable[[Call, Need], None] | None = None,
+        route: str = "",
+        watch: Watch | None = None,
     ) -> None:
+        self._route, self._watch = route, watch
         self._handlers = dict(handlers)
         self._authentication = authentication
         self._needs = dict(needs or {})
@@ -137,11 +166,16 @@ class Resource:
 
     async def __call__(self, scope: AsgiScope, receive: Receive, send: Send) -> None:
         """ASGI."""
+        call, watch = Call(scope, receive), self._watch
+        if watch is not None:
+            watch.begin(call, self._route)
         try:
-            answer = await self._answer(Call(scope, receive))
+            answer = await self._answer(call)
         except ClientGone:
             return
-        await send_answer(send, answer, with_body=scope["method"] != "HEAD")
+        if watch is not None:
+            watch.end(call, self._route, answer.status)
+        await send_answer(send, answer, with_body=scope["method"] != "HEAD", request_id=call.request_id)
 
     async def _answer(self, call: Call) -> Answer:
         try:
@@ -162,7 +196,12 @@ class Resource:
             raise
         except Exception:
             # A fault of ours must still be an answer that clients can read; the traceback goes to the log.
-            _log.exception("http.request_failed", method=call.scope["method"], path=call.scope["path"])
+            _log.exception(
+                "http.request_failed",
+                method=call.scope["method"],
+                path=call.scope["path"],
+                request_id=call.request_id.decode(),
+            )
             return problem("internal", "The server failed to answer this; its log says why.")
 
     def _handler_of(self, method: str) -> Handler:
@@ -181,9 +220,11 @@ class Resource:
         return Answer(204, headers=((b"allow", self._allow),))
 
 
-async def send_answer(send: Send, answer: Answer, *, with_body: bool = True) -> None:
+async def send_answer(send: Send, answer: Answer, *, with_body: bool = True, request_id: bytes = b"") -> None:
     """Send it as one start and one body message."""
     headers = with_security(answer.headers)
+    if request_id:
+        headers.append((b"x-request-id", request_id))
     if answer.pieces is not None:
         await _send_pieces(send, answer.status, headers, answer.pieces, with_body=with_body)
         return

@@ -1,7 +1,7 @@
-"""From events to the spans of attempts: `tickwheel.claim`, `tickwheel.attempt`, and the call of a webhook's target.
+"""From events to the spans of attempts: `tickwheel.claim`, `tickwheel.attempt`, and the call of a webhook.
 
-Only runs whose trace is sampled have any. All others cost a look at one attribute each, and nothing at all where no
-exporter is set up, for then nobody listens here.
+Only runs whose trace is sampled have any. All others cost a look at one attribute each, and nothing at all where
+no exporter is set up, for then nobody listens here.
 """
 
 from collections.abc import Iterator, Sequence

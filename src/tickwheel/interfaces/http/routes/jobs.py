@@ -109,6 +109,7 @@ class JobRoutes:
             tenant_id, job_id_of(call), header_key(call), act=call.act("job.trigger")
         )
         body = triggered_body(created)
+        call.job_id = body.job_id
         return ok(body, status=201, headers=created_headers(created, body.job_id))
 
     def _shown(self, view: JobView) -> Answer:

@@ -52,6 +52,7 @@ class NewJobRoutes:
         admit_for(call, self._quotas, request.tenant_id)
         created = await self._jobs.create(request, header_key(call), act=call.act("job.create"))
         body = created_body(created)
+        call.job_id = body.job_id
         return ok(body, status=201, headers=created_headers(created, body.job_id))
 
     async def create_many(self, call: Call) -> Answer:
@@ -74,6 +75,7 @@ class NewJobRoutes:
         admit_for(call, self._quotas, request.tenant_id)
         created = await self._jobs.create(request, header_key(call), act=call.act("job.create"))
         body = CompactBody(job_id_text(created.job_id), "SCHEDULED")
+        call.job_id = body.job_id
         return ok(body, status=201, headers=created_headers(created, body.job_id))
 
     async def put_named(self, call: Call) -> Answer:
