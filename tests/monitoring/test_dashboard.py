@@ -25,6 +25,9 @@ NOT_DRAWN = {
     "tickwheel_schedule_failures_total",
     "tickwheel_shedding",
     "tickwheel_slo_bound_seconds",
+    "tickwheel_spans_dropped_total",
+    "tickwheel_spans_exported_total",
+    "tickwheel_spans_waiting",
     "tickwheel_stray_slots",
     "tickwheel_unaccounted",
     # For autoscalers, or of tenants that somebody names.

@@ -1,5 +1,6 @@
 """A real `tickwheel dev`, `serve` or `worker` (servers on a free loopback port), stopped by its pid."""
 
+import http.client
 import json
 import os
 import re
@@ -13,6 +14,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
+from urllib.parse import urlsplit
 
 from tickwheel import Client
 
@@ -98,6 +100,20 @@ class ServerProcess(CommandProcess):
         assert found is not None
         self.url = found[1]
         self.client = Client(self.url)
+
+    def request(self, method: str, path: str, body: Any, headers: Mapping[str, str]) -> Any:
+        """The JSON of the answer, which is no refusal."""
+        split = urlsplit(self.url)
+        connection = http.client.HTTPConnection(str(split.hostname), split.port, timeout=PATIENCE_S)
+        try:
+            whole = {"content-type": "application/json", **headers}
+            connection.request(method, path, json.dumps(body), whole)
+            answer = connection.getresponse()
+            said = answer.read()
+        finally:
+            connection.close()
+        assert answer.status < 300, said
+        return json.loads(said)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None

@@ -87,7 +87,7 @@ class HandlerContext:
 
     @property
     def traceparent(self) -> str | None:
-        """W3C trace context of this attempt, for the calls that you make; None: its request was part of no trace."""
+        """W3C trace context of this attempt, for the calls that you make; None: its job is part of no trace."""
         return None if self._work.trace is None else self._work.trace.context.traceparent
 
     @property
