@@ -79,7 +79,7 @@ def otlp_sink() -> Iterator[OtlpSink]:
             self.end_headers()
             self.wfile.write(b"{}")
 
-        def log_message(self, format: str, *args: Any) -> None:
+        def log_message(self, *args: Any) -> None:
             """Says nothing."""
 
     server = Server(("127.0.0.1", 0), Handler)

@@ -24,8 +24,8 @@ def sampled_parts(text: str) -> int:
     try:
         share = Decimal(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
     except InvalidOperation:
-        share = Decimal(-1)
-    if not 0 <= share <= 1:  # false for NaN as well
+        share = Decimal("NaN")
+    if share.is_nan() or not 0 <= share <= 1:
         raise ValueError("must be a share such as 0.01 or 1%, from 0 to 1")
     return int(share * PARTS)
 

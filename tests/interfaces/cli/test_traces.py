@@ -1,4 +1,4 @@
-"""One trace from the request over claim and attempt to the target: real servers, real receivers, a real collector."""
+"""One trace from the request over claim and attempt to the target: real servers, real receivers."""
 
 import json
 import time
