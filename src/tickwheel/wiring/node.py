@@ -250,7 +250,8 @@ async def open_node(
     `StoreUnavailable`.
     """
     handlers = load_handlers(settings.app)
-    configure_logs(log_format=settings.log_format, log_level=settings.log_level, node=name or node_name())
+    speaker = name or (node_name() if settings.log_format == "json" else "")  # people know it
+    configure_logs(log_format=settings.log_format, log_level=settings.log_level, node=speaker)
     machine = SystemClock()
     clock = StoreClock(machine=machine, wall_ms=machine.wall_ms) if settings.clustered else machine
     whole_name = name or node_name()

@@ -102,9 +102,8 @@ async def open_worker(
     """
     chosen = _handlers(settings, options, handlers)
     if with_logs:
-        configure_logs(
-            log_format=settings.log_format, log_level=settings.log_level, node=options.name or node_name()
-        )
+        speaker = (options.name or node_name()) if settings.log_format == "json" else ""
+        configure_logs(log_format=settings.log_format, log_level=settings.log_level, node=speaker)
     parts = _Parts(settings, options, chosen)
     return await (parts.over_http() if options.servers else parts.with_store())
 

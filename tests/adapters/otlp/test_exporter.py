@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from tickwheel.adapters.otlp.exporter import BATCH_COUNT, QUEUE_COUNT, TRIES, OtlpExporter
-from tickwheel.ports.spans import Span, SpanKind
+from tickwheel.ports.spans import Attribute, Span, SpanKind
 from tickwheel.testing.virtual_clock import VirtualClock
 
 from ...servers.otlp_sink import attributes, otlp_sink
@@ -14,7 +14,7 @@ TRACE, SPAN = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
 
 
 def span(number: int = 0) -> Span:
-    about = {"number": number, "text": "a", "flag": True}
+    about: dict[str, Attribute] = {"number": number, "text": "a", "flag": True}
     return Span(TRACE, f"{number + 1:016x}", SPAN, "a span", SpanKind.INTERNAL, 1_000, 1_500, about)
 
 
