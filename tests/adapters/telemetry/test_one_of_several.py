@@ -3,6 +3,7 @@
 import io
 import json
 
+import pytest
 import structlog
 
 from tickwheel.adapters.telemetry.logs import configure_logs
@@ -48,3 +49,17 @@ def test_every_line_names_its_node() -> None:
         finally:
             structlog.reset_defaults()
         assert json.loads(stream.getvalue()).get("node") == wanted
+
+
+@pytest.mark.parametrize("odd", ["\x1b[2J", "\u009b2J", "\ud800", "\u2028", 2**80, object(), b"bytes", {1: "a"}])
+def test_a_json_line_is_json_and_plain_whatever_is_told(odd: object) -> None:
+    stream = io.StringIO()
+    configure_logs(log_format="json", log_level="info", node="n", stream=stream)
+    try:
+        structlog.get_logger().info("odd", told=odd)
+    finally:
+        structlog.reset_defaults()
+    (line,) = stream.getvalue().splitlines()
+    assert json.loads(line)["event"] == "odd"
+    assert line.isascii()
+    assert line.isprintable()

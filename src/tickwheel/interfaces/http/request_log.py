@@ -20,7 +20,6 @@ ID_CHARS: Final = 8
 """Of a process, in the ids that it gives."""
 REQUEST_ID: Final = b"x-request-id"
 _SOUND: Final = re.compile(rb"[A-Za-z0-9._:/+=@-]{1,128}", re.ASCII)
-_log: Final = structlog.get_logger()
 MAKES_JOBS: Final = frozenset(
     {
         ("POST", "/v1/jobs"),
@@ -40,6 +39,7 @@ class RequestLog:
         """Ids of ours begin with `prefix`, which no other process has."""
         self._traces, self._clock, self._writes_lines = traces, clock, writes_lines
         self._prefix = prefix
+        self._log = structlog.get_logger().bind()  # a logger found once: it is called for each request
         self._numbers = count(1)
 
     def begin(self, call: Call, route: str) -> None:
@@ -65,7 +65,9 @@ class RequestLog:
             self._traces.end(call.trace, f"{method} {route}", status, about)
         if self._writes_lines:
             took_ms = self._clock.monotonic_ms() - call.begun_mono_ms
-            _log.info("http.request", method=method, route=route, status=status, took_ms=took_ms, **known_of(call))
+            self._log.info(
+                "http.request", method=method, route=route, status=status, took_ms=took_ms, **known_of(call)
+            )
 
 
 def known_of(call: Call) -> dict[str, Any]:
