@@ -26,6 +26,7 @@ from tickwheel.services.live.overview import Lookout
 from tickwheel.services.live.pulse import Pulse
 from tickwheel.services.live.recent import Recent
 from tickwheel.services.load import Demand
+from tickwheel.services.notifying.rules import NotificationRules
 from tickwheel.services.punctuality import Punctuality
 from tickwheel.services.quotas import Quotas
 from tickwheel.services.remote.desk import WorkerDesk
@@ -33,6 +34,8 @@ from tickwheel.services.runs import Runs
 from tickwheel.services.sealing import Sealing
 from tickwheel.services.signing_secrets import SigningSecrets
 from tickwheel.services.tenants import Tenants
+
+from ...services.notifying.stage import FakeCourier
 
 
 class Ignored:
@@ -101,6 +104,7 @@ def served(*, tokens: Sequence[str] = (), verifier: TokenVerifier | None = None)
             signing_secrets=signing,
             tenants=tenants,
             quotas=quotas,
+            notifications=NotificationRules(store, FakeCourier(clock.now_ms), clock),
         )
         desk.start()
         server = HttpServer(build_app(deps), "127.0.0.1", 0, drain_seconds=1)
