@@ -10,6 +10,9 @@ TIMEOUT_S = 20
 NEXT_NODE_S = 4
 """A node that has not answered by then may be frozen: the next one is asked."""
 
+NOTHING_WRITTEN = (429, 503)
+"""A node sheds new jobs for a moment where the machine has too much else to do."""
+
 
 class Api:
     """One connection at a time; not shared between threads. Closed by `close`, or as a context manager."""
@@ -19,7 +22,7 @@ class Api:
         self._turn = 0
         self._connection: http.client.HTTPConnection | None = None
         self.repeated = 0
-        """Requests that were sent again, because they failed or were answered 503."""
+        """Requests that were sent again, because they failed or were answered 429 or 503."""
         self.longest_s = 0.0
         """The longest that a request took, repeats included."""
 
@@ -42,13 +45,13 @@ class Api:
     def call(
         self, method: str, path: str, body: Any = None, headers: dict[str, str] | None = None
     ) -> tuple[int, Any]:
-        """(status, decoded answer). Connection errors and 503 are repeated; safe because all requests here are."""
+        """(status, decoded answer). Connection errors, 429 and 503 are repeated; safe because all requests here are."""
         data = None if body is None else json.dumps(body).encode()
         began = time.monotonic()
         while True:
             try:
                 status, answer = self._once(method, path, data, headers or {})
-                if status != 503:
+                if status not in NOTHING_WRITTEN:
                     self.longest_s = max(self.longest_s, time.monotonic() - began)
                     return status, answer
             except (OSError, http.client.HTTPException):
