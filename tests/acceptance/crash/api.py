@@ -45,7 +45,7 @@ class Api:
     def call(
         self, method: str, path: str, body: Any = None, headers: dict[str, str] | None = None
     ) -> tuple[int, Any]:
-        """(status, decoded answer). Connection errors, 429 and 503 are repeated; safe because all requests here are."""
+        """(status, decoded answer). Connection errors, 429 and 503 are repeated: all requests here may be."""
         data = None if body is None else json.dumps(body).encode()
         began = time.monotonic()
         while True:
