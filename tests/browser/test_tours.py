@@ -1,6 +1,8 @@
 """What people do in the dashboard, in a real browser on a real server."""
 
+import json
 import re
+import urllib.request
 from collections.abc import Callable
 from typing import cast
 
@@ -215,6 +217,12 @@ def test_the_overview_follows_what_happens(server: ServerProcess, visit: Visitin
 def test_the_heat_strip_works_by_keyboard(server: ServerProcess, visit: Visiting) -> None:
     for _ in range(25):
         make(server, "crowd", cron_expression="0 * * * *")
+
+    def crowded() -> bool:  # a forecast is kept for half a minute
+        with urllib.request.urlopen(f"{server.url}/v1/forecast?minutes=180", timeout=20) as answer:
+            return bool(json.load(answer)["peaks"])
+
+    wait_until(crowded, why="the forecast knows of the crowd")
     page = visit().open("/upcoming?hours=3")
     expect(page.locator(".heatstrip .heat-6").first).to_be_visible()
     page.locator('.heatstrip [tabindex="0"]').focus()

@@ -16,6 +16,7 @@ from tickwheel.adapters.webhook.signature import sign
 from tickwheel.config.secret_keys import SecretKey
 from tickwheel.domain.api_keys import key_text, parse_key
 from tickwheel.domain.ids import job_id_text, run_id_text
+from tickwheel.domain.trace_context import parse_trace_context
 from tickwheel.ports.tokens import TokenRefused
 from tickwheel.ports.vault import CannotOpen
 from tickwheel.receiver import UnverifiedDelivery, verify
@@ -27,8 +28,20 @@ from .names import JOB
 from .request_bodies import ANYTHING
 
 _NOW_S = 1_790_000_000
+_TRACE_ID, _SPAN_ID = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
 _JWT_SECRET = "0123456789abcdef0123456789abcdef"
 _VERIFIER = JwtVerifier(JwtSettings(audience="tickwheel", secret=_JWT_SECRET), VirtualClock())
+
+
+def check_trace_context(data: bytes) -> bool:
+    traceparent, _, tracestate = data.partition(b"\n")
+    found = parse_trace_context(traceparent, tracestate)
+    if found is None:
+        return False
+    assert len(found.trace_id) == 32
+    assert len(found.span_id) == 16
+    assert len(found.state) <= 512
+    return True
 
 
 def check_api_key(data: bytes) -> bool:
@@ -287,6 +300,24 @@ PARSERS = (
         ),
         examples=encoded([f"{_SEALED}\ncontext", "plain\ncontext", f"{_SEALED}\nother"]),
         words=(b"tw-sealed:", b"k1", b"k0", b":", b"=", b"-", b"_"),
+        share=0.5,
+    ),
+    Parser(
+        name="trace_context",
+        check=check_trace_context,
+        grammar=lambda: near(
+            joined(
+                pick("00", "01", "ff"),
+                "-",
+                pick(_TRACE_ID, "0" * 32),
+                "-",
+                pick(_SPAN_ID, "x"),
+                "-",
+                pick("01", "00"),
+            )
+        ),
+        examples=encoded([f"00-{_TRACE_ID}-{_SPAN_ID}-01", f"00-{_TRACE_ID}-{_SPAN_ID}-00\na=b,c=d"]),
+        words=(b"-", b"00", b"ff", b"\n", b"=", b","),
         share=0.5,
     ),
     Parser(

@@ -65,7 +65,7 @@ def trusting(files: dict[str, str]) -> tuple[str, ...]:
 
 def test_the_command_line_and_the_client_speak_tls(tls_server: ServerProcess, tls_files: dict[str, str]) -> None:
     assert tls_server.url.startswith("https://127.0.0.1:")
-    assert json_of(run_cli("jobs", "list", "--json", *trusting(tls_files), url=tls_server.url))["jobs"] == []
+    assert "jobs" in json_of(run_cli("jobs", "list", "--json", *trusting(tls_files), url=tls_server.url))
     with Client(
         tls_server.url,
         ca_file=tls_files["ca"],

@@ -22,9 +22,12 @@ SELECT l.number, l.at_ms, l.tenant_id, l.actor, l.source, l.action, l.subject, l
                       WHERE l.at_ms = w.at_ms AND l.number = w.number OFFSET 0) AS l
 
 -- name: trim
+-- Materialized: looked at again for each row, it would leave out what is deleted already, and go on beyond the limit.
+WITH old AS MATERIALIZED (
+  SELECT at_ms, number FROM tickwheel.audit_log WHERE at_ms < %(before_ms)s::int8
+   ORDER BY at_ms, number LIMIT %(count)s FOR UPDATE SKIP LOCKED)
 DELETE FROM tickwheel.audit_log AS l
- USING (SELECT at_ms, number FROM tickwheel.audit_log WHERE at_ms < %(before_ms)s::int8
-         ORDER BY at_ms, number LIMIT %(count)s FOR UPDATE SKIP LOCKED) AS old
+ USING old
  WHERE l.at_ms = old.at_ms AND l.number = old.number
 RETURNING 1
 
