@@ -1,4 +1,4 @@
-"""The frame of the HTML pages: header, security headers, assets of the package. No script, nothing from afar."""
+"""The frame of the reference page, which has no script, and the assets of all pages. Nothing comes from afar."""
 
 from hashlib import blake2b
 from html import escape
@@ -50,15 +50,13 @@ def _asset(content: bytes, media_type: bytes) -> Answer:
     )
 
 
-def page(title: str, about: str, main: str, *, refresh_seconds: int | None = None) -> Answer:
+def page(title: str, about: str, main: str) -> Answer:
     """A whole page; `main` is HTML, `title` and `about` are text."""
-    refresh = f'<meta http-equiv="refresh" content="{refresh_seconds}">' if refresh_seconds else ""
     html = f"""<!doctype html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
-{refresh}
 <title>{escape(title)}</title>
 <link rel="icon" href="assets/icon.svg" type="image/svg+xml">
 <link rel="stylesheet" href="assets/pages.css">
