@@ -10,11 +10,13 @@ with it and shrinks it. `long` also searches thirty times as far.
 
 import asyncio
 import inspect
+import logging
 import os
 from collections.abc import Callable, Coroutine, Generator, Iterator
 from typing import Any
 
 import pytest
+import structlog
 from hypothesis import HealthCheck, Phase, settings
 
 from tickwheel.adapters.redis.wire import READER_NAME
@@ -45,6 +47,18 @@ settings.register_profile("long", _PATIENT, max_examples=3_000)
 settings.load_profile("quick")
 if memory_folder() and not os.environ.get("TESTS_LONG"):  # the long forms write more than fits in memory
     os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(memory_folder()))  # where `tmp_path` is made
+
+
+@pytest.fixture(autouse=True)
+def _own_log_settings() -> Iterator[None]:
+    """A test that sets up logs (any command does) sets them for itself, not for the tests after it."""
+    handlers = logging.getLogger().handlers
+    before = list(handlers)
+    yield
+    structlog.reset_defaults()
+    for handler in handlers[:]:
+        if handler not in before and not type(handler).__module__.startswith("_pytest"):
+            handlers.remove(handler)
 
 
 @pytest.fixture

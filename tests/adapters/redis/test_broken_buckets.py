@@ -76,9 +76,9 @@ class Breaker:
 
     async def freeze(self) -> None:
         for _ in range(3):
-            await self._wait(20_000)
+            await self._wait(5_000)
             self._server.freeze()
-            await self._wait(20_000)
+            await self._wait(35_000)  # three times as long as a call may take
             self._server.thaw()
 
     async def refuse_for_want_of_memory(self) -> None:

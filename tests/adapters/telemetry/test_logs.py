@@ -3,23 +3,17 @@
 import io
 import json
 import logging
-from collections.abc import Iterator
 
 import pytest
-import structlog
 
 from tickwheel.adapters.telemetry.logs import configure_logs
 
 
 @pytest.fixture
-def json_lines() -> Iterator[io.StringIO]:
-    handlers = logging.getLogger().handlers
-    before = list(handlers)
+def json_lines() -> io.StringIO:
     stream = io.StringIO()
     configure_logs(log_format="json", log_level="info", stream=stream)
-    yield stream
-    handlers[:] = before
-    structlog.reset_defaults()
+    return stream
 
 
 def test_lines_of_libraries_are_json_too(json_lines: io.StringIO) -> None:

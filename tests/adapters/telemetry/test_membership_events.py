@@ -3,8 +3,6 @@
 import io
 import json
 
-import structlog
-
 from tickwheel.adapters.telemetry.logs import LogSink, configure_logs
 from tickwheel.adapters.telemetry.metrics import Metrics
 from tickwheel.ports.events import (
@@ -66,12 +64,9 @@ def test_the_number_of_series_does_not_grow_with_the_nodes_that_come_and_go() ->
 def test_each_event_is_one_line() -> None:
     stream = io.StringIO()
     configure_logs(log_format="json", log_level="info", stream=stream)
-    try:
-        sink = LogSink()
-        for event in (*STORY, MembershipFrozen(frozen=False)):
-            sink.emit(event)
-    finally:
-        structlog.reset_defaults()
+    sink = LogSink()
+    for event in (*STORY, MembershipFrozen(frozen=False)):
+        sink.emit(event)
     lines = [json.loads(line) for line in stream.getvalue().splitlines()]
     assert [line["event"] for line in lines] == [
         "shards.taken",

@@ -33,10 +33,7 @@ def test_a_line_is_written_at_once() -> None:
 
     written: list[str] = []
     configure_logs(log_format="json", log_level="info", stream=Place())
-    try:
-        structlog.get_logger().info("something.happened")
-    finally:
-        structlog.reset_defaults()
+    structlog.get_logger().info("something.happened")
     assert [text[-2:] for text in written] == ["}\n"]
 
 
@@ -44,10 +41,7 @@ def test_every_line_names_its_node() -> None:
     for node, wanted in (("machine-7-2", "machine-7-2"), ("", None)):
         stream = io.StringIO()
         configure_logs(log_format="json", log_level="info", node=node, stream=stream)
-        try:
-            structlog.get_logger().info("something.happened", count=3)
-        finally:
-            structlog.reset_defaults()
+        structlog.get_logger().info("something.happened", count=3)
         assert json.loads(stream.getvalue()).get("node") == wanted
 
 
@@ -55,10 +49,7 @@ def test_every_line_names_its_node() -> None:
 def test_a_json_line_is_json_and_plain_whatever_is_told(odd: object) -> None:
     stream = io.StringIO()
     configure_logs(log_format="json", log_level="info", node="n", stream=stream)
-    try:
-        structlog.get_logger().info("odd", told=odd)
-    finally:
-        structlog.reset_defaults()
+    structlog.get_logger().info("odd", told=odd)
     (line,) = stream.getvalue().splitlines()
     assert json.loads(line)["event"] == "odd"
     assert line.isascii()

@@ -4,7 +4,6 @@ import shutil
 from pathlib import Path
 
 import pytest
-import structlog
 from structlog.testing import capture_logs
 
 from tickwheel.adapters.system import SystemClock
@@ -15,12 +14,6 @@ from tickwheel.interfaces.http.tls import Certificates, TlsFiles
 
 from .certificates import Authority
 from .sockets import Noting
-
-
-@pytest.fixture(autouse=True)
-def every_level_is_logged() -> None:
-    """Whatever level another test has set."""
-    structlog.reset_defaults()
 
 
 @pytest.fixture
