@@ -238,6 +238,17 @@ def test_one_slot_goes_to_either() -> None:
     assert got == {1: 5, 2: 5}
 
 
+@pytest.mark.parametrize("slots", [1, 10])
+def test_the_least_weight_is_a_small_share_and_not_none(slots: int) -> None:
+    ring = ReadyRing()
+    ring.set_weight(1, 0.01)
+    ring.push(mixed(timers(1, 1_000), timers(2, 10_000)))
+    executor = Executor(ring, slots, {1: 100, 2: 100})
+    while executor.started.total() < 5_000:
+        executor.step()
+    assert executor.share(1) == pytest.approx(1 / 101, rel=0.3)
+
+
 class Naive:
     """What the ring has to keep: rows by lane and bucket, in order."""
 

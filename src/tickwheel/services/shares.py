@@ -7,7 +7,7 @@ runs cost on the average.
 A run can't be taken back from its slot. So while more than one bucket is about, none may hold more than
 `THRESHOLD` times as many slots as are free, by its weight: a tenant whose runs hang comes to 8/9 of the slots of
 its lane, two such tenants to 8/17 each, and some are always left for whoever comes next. A bucket that is alone
-has all slots.
+has all slots, and one that holds none may have one when its turn comes, however little it weighs.
 """
 
 from collections.abc import Callable
@@ -89,18 +89,19 @@ class Shares:
         if slots is None or self._alone(buckets, slots.now_ms):
             return share_out(starts, units, wanted, limit), np.ones(len(buckets), dtype=np.bool_)
         held, times = slots.held()[buckets], THRESHOLD * self.weights[buckets]
+        first = ((held == 0) & (starts <= starts.min()) & (slots.free > 0)).astype(np.int64)
         # After taking x: held + x <= times * (free - x), rounded up, so that a single slot is taken too.
-        most = np.floor((times * (slots.free + 1) - held) / (times + 1))
+        most = np.maximum(np.floor((times * (slots.free + 1) - held) / (times + 1)), first)
         room = np.clip(most, 0, wanted).astype(np.int64)
         able: Bools = room > 0
         for _ in range(_ROUNDS):
             granted = share_out(starts, units, room, limit)
             over = held + granted - times * (slots.free - int(granted.sum()) + 1)
-            over[granted == 0] = 0
+            over[granted <= first] = 0
             if float(over.max()) <= 0:
                 break
             # Others take as well: each of those that come to hold too much gives up what it would have to alone.
-            fewer = np.maximum(0, granted - np.ceil(over / (times + 1))).astype(np.int64)
+            fewer = np.maximum(first, granted - np.ceil(over / (times + 1))).astype(np.int64)
             room = np.where(over > 0, fewer, room)
         return granted, able
 
