@@ -18,7 +18,7 @@ from tickwheel.wiring.schema import (
 )
 from tickwheel.wiring.secrets import open_signing_secrets, reseal_store
 from tickwheel.wiring.shared_store import is_shared
-from tickwheel.wiring.stores import open_any_store, open_store, shown_store, store_url
+from tickwheel.wiring.stores import open_any_store, open_store, require_database, shown_store, store_url
 from tickwheel.wiring.system import system_clock, system_randomness
 from tickwheel.wiring.tenants import open_tenancy
 from tickwheel.wiring.unlimited import start_with_unlimited_credits
@@ -54,6 +54,7 @@ __all__ = [
     "open_worker",
     "pending_steps",
     "registered_handlers",
+    "require_database",
     "reseal_store",
     "shown_store",
     "sqlite_path",

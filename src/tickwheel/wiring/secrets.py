@@ -19,8 +19,7 @@ from tickwheel.services.sealing import Sealing
 from tickwheel.services.signing_secrets import SigningSecrets
 from tickwheel.services.supervision import supervise
 from tickwheel.wiring.executors import signing_keys_of
-from tickwheel.wiring.schema import sqlite_path
-from tickwheel.wiring.stores import AuditedStore, open_settings_store, store_url
+from tickwheel.wiring.stores import AuditedStore, open_settings_store, require_database
 from tickwheel.wiring.vault import UNSEALED, open_vault
 
 
@@ -91,21 +90,10 @@ async def reseal_store(settings: Settings, act: Act, expect: Progress, progress:
 
     Raises `ConfigError` and `StoreUnavailable`.
     """
-    _require_database(settings)
+    require_database(settings)
     async with _opened(settings) as (store, vault, signing):
         if not vault.seals:
             message = "is not set, so there is nothing to seal under; `tickwheel secrets keygen` makes one"
             raise ConfigError([FieldProblem("secrets_key", message)])
         expect((await store.counts()).jobs)
         return await Resealing(store, store, vault, signing, act).run(progress)
-
-
-def _require_database(settings: Settings) -> None:
-    """In a mistaken folder a new store would be made, and all of its nothing be sealed."""
-    scheme, _, rest = store_url(settings).partition(":")
-    if scheme != "sqlite":
-        return
-    from tickwheel.adapters.sqlite.connection import DATABASE_NAME
-
-    if not (sqlite_path(rest) / DATABASE_NAME).exists():
-        raise ConfigError([FieldProblem("data", f"there is no database in {sqlite_path(rest)}")])

@@ -32,6 +32,18 @@ def shown_store(settings: Settings) -> str:
     return redacted(store_url(settings))
 
 
+def require_database(settings: Settings) -> None:
+    """Raises `ConfigError` where opening would make a new store: somebody who looks there mistakes the folder."""
+    scheme, _, rest = store_url(settings).partition(":")
+    if scheme != "sqlite":
+        return
+    from tickwheel.adapters.sqlite.connection import DATABASE_NAME
+
+    if not (sqlite_path(rest) / DATABASE_NAME).exists():
+        message = f"there is no database in {sqlite_path(rest)}; --data names the folder of one"
+        raise ConfigError([FieldProblem("data", message)])
+
+
 async def open_any_store(url: str, clock: Clock) -> AuditedStore:
     """Any store, shared ones too, for a process that does not join a cluster: benchmarks and tools."""
     if not is_shared(url):

@@ -83,6 +83,7 @@ def test_a_store_in_use_points_to_its_server(call: Call, data: Path, served: Ser
 
 def test_secrets_of_a_store_that_nobody_uses(call: Call, data: Path, tmp_path: Path) -> None:
     where = ("--data", str(data))
+    first_line(call("secrets", "create", "other", "--tenant", "shop", *where))
     assert "There is no signing secret" in call("secrets", "list", *where).stderr
     value = first_line(call("secrets", "create", "default", *where))
     mine = tmp_path / "mine"
@@ -115,6 +116,7 @@ def test_secrets_of_a_store_that_nobody_uses(call: Call, data: Path, tmp_path: P
 )
 def test_what_is_wrong_is_told(call: Call, data: Path, arguments: tuple[str, ...], complaint: str) -> None:
     where = () if arguments[0] in ("keygen", "reseal") else ("--data", str(data))
+    first_line(call("secrets", "create", "other", "--data", str(data)))
     result = call("secrets", *arguments, *where)
     assert (result.exit_code, complaint in result.stderr) == (ExitCode.USAGE, True), result.stderr
 
@@ -124,7 +126,7 @@ def test_resealing_makes_no_store_where_there_is_none(call: Call, data: Path) ->
         result = call("secrets", "reseal", *where)
         assert (result.exit_code, result.stderr) == (
             ExitCode.USAGE,
-            f"Error: data: there is no database in {data}\n",
+            f"Error: data: there is no database in {data}; --data names the folder of one\n",
         )
     assert not data.exists()
 

@@ -49,6 +49,8 @@ def test_flags_change_what_they_name_and_nothing_else(call: Call, data: Path) ->
 
 def test_defaults_and_what_holds(call: Call, data: Path) -> None:
     where = ("--data", str(data))
+    in_store(call, data, "set", "acme", "--max-jobs", "1")
+    in_store(call, data, "delete", "acme")
     assert "No tenant has a record" in call("tenants", "list", *where).stderr
     in_store(call, data, "set", "--defaults", "--max-jobs", "9", "--due-per-second", "50")
     in_store(call, data, "set", "acme", "--max-jobs", "5", "--requests-per-second", "2000", "--weight", "0.5")
@@ -95,6 +97,7 @@ def test_deleting_leaves_what_the_defaults_give(call: Call, data: Path) -> None:
 )
 def test_what_is_wrong_is_told(call: Call, data: Path, arguments: tuple[str, ...], complaint: str) -> None:
     where = () if "--store" in arguments else ("--data", str(data))
+    in_store(call, data, "set", "other", "--max-jobs", "1")
     result = call("tenants", *arguments, *where)
     assert (result.exit_code, complaint in result.stderr) == (ExitCode.USAGE, True), result.stderr
 

@@ -119,3 +119,22 @@ def test_what_is_wrong_is_told(call: Call, data: Path, arguments: tuple[str, ...
 def test_a_token_in_the_environment_means_the_server(call: Call, tmp_path: Path) -> None:
     result = call("tokens", "list", TICKWHEEL_TOKEN="tw_x", TICKWHEEL_URL="http://127.0.0.1:9")
     assert result.exit_code == ExitCode.UNREACHABLE
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("tokens", "list"),
+        ("tokens", "revoke", "k3v9q2m7x4tz"),
+        ("secrets", "list"),
+        ("secrets", "delete", "a"),
+        ("tenants", "list"),
+        ("tenants", "usage", "shop"),
+    ],
+)
+def test_looking_for_something_makes_no_store_in_a_mistaken_folder(
+    call: Call, data: Path, command: tuple[str, ...]
+) -> None:
+    result = call(*command, "--data", str(data))
+    assert (result.exit_code, f"there is no database in {data};" in result.stderr) == (ExitCode.USAGE, True)
+    assert not data.exists()

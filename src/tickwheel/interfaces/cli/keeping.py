@@ -14,6 +14,8 @@ from tickwheel.domain.errors import ConfigError, FieldProblem
 from tickwheel.ports.registry import Act
 
 SERVER_FLAGS: Final = ("url", "token")
+MAKERS: Final = frozenset({"create", "set"})
+"""Commands that may be the first to use a store."""
 
 
 def means_store(context: click.Context, store_flags: Sequence[str]) -> bool:
@@ -30,6 +32,15 @@ def store_settings(flags: dict[str, Any], config_file: Any = None) -> Settings:
     """Settings with these flags. A token in the environment is one to send, not one of this command's settings."""
     environ = {name: value for name, value in os.environ.items() if name != "TICKWHEEL_TOKEN"}
     return load_settings(flags=flags, environ=environ, config_file=config_file)
+
+
+def kept_there(context: click.Context, settings: Settings) -> Settings:
+    """The same settings. Raises `ConfigError` when the command would make a store only to find nothing in it."""
+    from tickwheel.wiring import require_database
+
+    if context.command.name not in MAKERS:
+        require_database(settings)
+    return settings
 
 
 @contextmanager

@@ -14,7 +14,7 @@ from tickwheel.config.secret_keys import parse_secret_key
 from tickwheel.interfaces.cli.api import Api, server_options
 from tickwheel.interfaces.cli.failures import ExitCode, Failure
 from tickwheel.interfaces.cli.instants import Length, short
-from tickwheel.interfaces.cli.keeping import act_of, explained, means_store, store_settings
+from tickwheel.interfaces.cli.keeping import act_of, explained, kept_there, means_store, store_settings
 from tickwheel.interfaces.cli.output import print_fields, print_json, print_table
 from tickwheel.interfaces.cli.secret_keepers import SecretKeeper, ServerSecrets, StoredSecrets
 from tickwheel.interfaces.cli.settings_options import ALL, settings_options
@@ -71,7 +71,7 @@ def keeper_options(command: Command) -> Command:
     def with_keeper(context: click.Context, api: Api, settings: Callable[[], Settings], /, **rest: Any) -> Any:
         keeper: SecretKeeper = ServerSecrets(api)
         if means_store(context, STORE_FLAGS):
-            keeper = StoredSecrets(settings(), api.tenant, _warn)
+            keeper = StoredSecrets(kept_there(context, settings()), api.tenant, _warn)
         return command(keeper, api, **rest)
 
     return with_keeper  # type: ignore[return-value]  # the options take the place of the first parameters

@@ -11,7 +11,7 @@ from msgspec.structs import asdict
 from tickwheel.domain.requests.text_rules import tenant_fault
 from tickwheel.interfaces.cli.api import Api, server_options
 from tickwheel.interfaces.cli.instants import short
-from tickwheel.interfaces.cli.keeping import means_store, store_settings
+from tickwheel.interfaces.cli.keeping import kept_there, means_store, store_settings
 from tickwheel.interfaces.cli.output import print_fields, print_json, print_table
 from tickwheel.interfaces.cli.tenant_flags import changed, record_flags
 from tickwheel.interfaces.cli.tenant_keepers import Record, ServerTenants, StoredTenants, TenantKeeper
@@ -45,7 +45,7 @@ def keeper_options(command: Command) -> Command:
         given = {name: value for name, value in (("store", store), ("data", data)) if value is not None}
         keeper: TenantKeeper = ServerTenants(api)
         if means_store(context, STORE_FLAGS):
-            keeper = StoredTenants(store_settings(given))
+            keeper = StoredTenants(kept_there(context, store_settings(given)))
         return command(keeper, api, **rest)
 
     return with_keeper  # type: ignore[return-value]  # the options take the place of the first parameters

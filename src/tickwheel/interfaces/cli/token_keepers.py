@@ -11,7 +11,7 @@ from tickwheel.domain.errors import FieldProblem, InvalidRequest
 from tickwheel.domain.job import DEFAULT_TENANT
 from tickwheel.domain.requests.text_rules import tenant_fault, text_fault
 from tickwheel.interfaces.cli.api import Api
-from tickwheel.interfaces.cli.keeping import ASK_IT, act_of, explained, store_settings
+from tickwheel.interfaces.cli.keeping import ASK_IT, act_of, explained
 from tickwheel.interfaces.client import calls
 from tickwheel.interfaces.client.models import Token
 
@@ -52,18 +52,15 @@ class ServerKeeper:
 class StoreKeeper:
     """Opens the store. The audit log says that it was the command line, and whose."""
 
-    def __init__(self, flags: Mapping[str, str], tenant: str | None) -> None:
-        self._flags, self._tenant = flags, tenant
-
-    def _settings(self) -> Settings:
-        return store_settings(dict(self._flags))
+    def __init__(self, settings: Settings, tenant: str | None) -> None:
+        self._settings, self._tenant = settings, tenant
 
     async def list(self) -> Sequence[Token]:
         from tickwheel.interfaces.http.token_views import token_body
         from tickwheel.wiring import open_api_keys
 
         with explained(ASK_IT):
-            async with open_api_keys(self._settings()) as keys:
+            async with open_api_keys(self._settings) as keys:
                 return [_as_token(token_body(view)) for view in await keys.list(self._tenant)]
 
     async def create(self, fields: Mapping[str, Any]) -> Token:
@@ -76,7 +73,7 @@ class StoreKeeper:
                 raise InvalidRequest([FieldProblem(name, fault)])
         seconds = fields["expires_in_seconds"]
         with explained(ASK_IT):
-            async with open_api_keys(self._settings()) as keys:
+            async with open_api_keys(self._settings) as keys:
                 issued = await keys.create(
                     tenant_id="" if fields["all_tenants"] else tenant,
                     role=Role(fields["role"]),
@@ -92,7 +89,7 @@ class StoreKeeper:
         from tickwheel.wiring import open_api_keys
 
         with explained(ASK_IT):
-            async with open_api_keys(self._settings()) as keys:
+            async with open_api_keys(self._settings) as keys:
                 act = act_of("token.rotate")
                 return _as_token(issued_body(await keys.rotate(self._tenant, token_id, grace_seconds * 1000, act)))
 
@@ -100,7 +97,7 @@ class StoreKeeper:
         from tickwheel.wiring import open_api_keys
 
         with explained(ASK_IT):
-            async with open_api_keys(self._settings()) as keys:
+            async with open_api_keys(self._settings) as keys:
                 await keys.revoke(self._tenant, token_id, act_of("token.revoke"))
 
 

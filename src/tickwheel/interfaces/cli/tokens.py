@@ -12,7 +12,7 @@ from tickwheel.domain.access import Role, Scope
 from tickwheel.interfaces.cli.api import Api, server_options
 from tickwheel.interfaces.cli.failures import Failure
 from tickwheel.interfaces.cli.instants import Length, short
-from tickwheel.interfaces.cli.keeping import means_store
+from tickwheel.interfaces.cli.keeping import kept_there, means_store, store_settings
 from tickwheel.interfaces.cli.output import print_fields, print_json, print_table
 from tickwheel.interfaces.cli.token_keepers import Keeper, ServerKeeper, StoreKeeper
 from tickwheel.interfaces.client.models import Token
@@ -44,7 +44,7 @@ def keeper_options(command: Command) -> Command:
         given = {name: value for name, value in flags.items() if value is not None}
         keeper: Keeper = ServerKeeper(api)
         if means_store(context, _STORE_FLAGS):
-            keeper = StoreKeeper(given, api.tenant)
+            keeper = StoreKeeper(kept_there(context, store_settings(given)), api.tenant)
         return command(keeper, api, **rest)
 
     return with_keeper  # type: ignore[return-value]  # the options take the place of the first parameters
