@@ -49,6 +49,15 @@ def test_wrong_settings_are_findings(call: Callable[..., Result]) -> None:
     assert "--lease-seconds" in result.stdout
 
 
+def test_an_api_key_as_token_of_the_server_fails(call: Callable[..., Result], tmp_path: Path) -> None:
+    where = ("--data", str(tmp_path / "data"))
+    made = call("tokens", "create", "--role", "reader", *where)
+    result = call("doctor", *where, TICKWHEEL_TOKEN=made.stdout.splitlines()[0])
+    assert result.exit_code == 1
+    assert "FAIL  token" in result.stdout
+    assert "unset TICKWHEEL_TOKEN" in result.stdout
+
+
 def test_port_of_a_running_server_is_fine(call: Callable[..., Result], server: ServerProcess) -> None:
     code, found = looked_at(call, "--store", "memory:", "--port", server.url.rpartition(":")[2])
     assert code == 0

@@ -18,6 +18,7 @@ from tickwheel.domain.errors import TickwheelError
 from tickwheel.domain.zones import tzdata_version
 from tickwheel.interfaces.cli.checks_secrets import check_secrets
 from tickwheel.interfaces.cli.checks_tls import check_tls, shows_certificate
+from tickwheel.interfaces.cli.checks_tokens import check_tokens
 from tickwheel.interfaces.cli.findings import Finding, Level
 from tickwheel.interfaces.cli.mounts import file_system_of
 from tickwheel.interfaces.client.blocking import Client
@@ -48,7 +49,7 @@ _IN_MEMORY: Final = frozenset({"tmpfs", "ramfs"})
 def check_all(settings: Settings) -> list[Finding]:
     """Everything, in an order that puts causes before their consequences."""
     checks: list[Callable[[Settings], Iterator[Finding]]]
-    checks = [_folder, _store, check_secrets, _files, _clock, _port, check_tls, _handlers]
+    checks = [_folder, _store, check_secrets, check_tokens, _files, _clock, _port, check_tls, _handlers]
     if store_url(settings).startswith("memory:"):
         checks.remove(_folder)
     if settings.clustered:

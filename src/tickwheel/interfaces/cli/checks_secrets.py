@@ -9,7 +9,7 @@ from tickwheel.interfaces.cli.findings import Finding, Level
 from tickwheel.wiring import find_vault, sqlite_path, store_url
 
 _BACK_UP = "Keep a copy of it apart from the backups of the database: without it the secrets are lost."
-_PUT_IT_BACK = "If it ever had one, put it back before the start, or give it with --secrets-key-file."
+_PUT_IT_BACK = "If it ever had one, put it back or give it with --secrets-key-file; if not, the start makes one."
 _SET_ONE = (
     "Make one with `tickwheel secrets keygen`, give it to every node and worker with a store "
     "(--secrets-key-file), then run `tickwheel secrets reseal`."

@@ -3,7 +3,7 @@
 import click
 
 from tickwheel.config import Settings
-from tickwheel.domain.api_keys import parse_key
+from tickwheel.interfaces.cli.checks_tokens import check_tokens
 from tickwheel.interfaces.cli.failures import ExitCode, Failure
 from tickwheel.interfaces.cli.settings_options import read_settings, settings_options
 
@@ -28,7 +28,8 @@ def serve(context: click.Context, /, **_: object) -> None:
     gets the grace time, the rest is handed back.
     """
     settings = read_settings(context)
-    _refuse_keys_as_tokens(settings)
+    for fault in check_tokens(settings):
+        raise Failure([f"{fault.name}: {fault.text}", fault.remedy], ExitCode.USAGE)
     from tickwheel.interfaces.cli.process import Mode, run_process
 
     mode = Mode(with_echo=False, with_console=False, banner=banner)
@@ -38,18 +39,6 @@ def serve(context: click.Context, /, **_: object) -> None:
     from tickwheel.interfaces.cli.supervisor import run_processes
 
     run_processes(settings, mode)
-
-
-def _refuse_keys_as_tokens(settings: Settings) -> None:
-    """Clients read a key from the variable of the server's tokens; a tenant's key would open everything."""
-    if any(parse_key(token) for token in settings.token):
-        raise Failure(
-            [
-                "token: is an API key (tw_...). As a token of the server itself it would open everything.",
-                "API keys are in the store and need no setting: unset TICKWHEEL_TOKEN and start again.",
-            ],
-            ExitCode.USAGE,
-        )
 
 
 def banner(url: str, settings: Settings, *, is_open: bool) -> str:
