@@ -279,6 +279,7 @@ async def test_a_program_of_ones_own_is_a_worker(served: ServerProcess) -> None:
         ({"server": "http://a", "app": "app", "handlers": Handlers()}, ["handlers"]),
         ({"server": "http://a", "concurrency": 0}, ["concurrency"]),
         ({"concurrency": (8, 2)}, ["server", "concurrency"]),
+        ({"store": "x", "prefetch": -1, "grace_seconds": float("nan")}, ["prefetch", "grace_seconds"]),
     ],
 )
 def test_all_that_is_wrong_with_the_arguments_is_told(arguments: dict[str, Any], fields: list[str]) -> None:

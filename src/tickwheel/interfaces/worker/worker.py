@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, Self
 
 from tickwheel.config import ServerTrust, Settings, WorkerOptions
 from tickwheel.domain.errors import ConfigError, FieldProblem
-from tickwheel.interfaces.worker.concurrency import checked_concurrency
+from tickwheel.interfaces.worker.concurrency import MOST, checked_concurrency
 from tickwheel.interfaces.worker.own_tenant import find_tenant_problem
 from tickwheel.wiring import WorkerProcess, open_worker, registered_handlers
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 DEFAULT_CONCURRENCY: Final = 10
 DEFAULT_GRACE_SECONDS: Final = 10.0
+MAX_GRACE_SECONDS: Final = 3_600
 
 
 class Worker:
@@ -58,7 +59,11 @@ class Worker:
         """Raises `ConfigError` with everything that is wrong with the arguments."""
         servers = (server,) if isinstance(server, str) else tuple(server or ())
         trust = ServerTrust(ca_file=ca_file, client_cert=client_cert, client_key=client_key)
-        problems = [*_problems(servers, store, app, handlers), *trust.problems()]
+        problems = [
+            *_problems(servers, store, app, handlers),
+            *trust.problems(),
+            *_number_problems(prefetch, grace_seconds),
+        ]
         tenant_problem = find_tenant_problem(servers, tenant_id)
         if tenant_problem is not None:
             problems.append(FieldProblem("tenant_id", tenant_problem))
@@ -140,4 +145,13 @@ def _problems(
         problems.append(FieldProblem("server", "is missing: name where work comes from, a server or a store"))
     if app and handlers is not None:
         problems.append(FieldProblem("handlers", "doesn't go with app: a worker has one set of handlers"))
+    return problems
+
+
+def _number_problems(prefetch: int | None, grace_seconds: float) -> list[FieldProblem]:
+    problems = []
+    if prefetch is not None and not (isinstance(prefetch, int) and 0 <= prefetch <= MOST):
+        problems.append(FieldProblem("prefetch", f"must be a whole number from 0 to {MOST}, or None"))
+    if not 0 <= grace_seconds <= MAX_GRACE_SECONDS:
+        problems.append(FieldProblem("grace_seconds", f"must be from 0 to {MAX_GRACE_SECONDS}"))
     return problems
