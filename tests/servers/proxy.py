@@ -12,6 +12,7 @@ so `heal` resets the connections that lost something, as a network that forgot t
 """
 
 import asyncio
+import re
 import socket
 import struct
 import threading
@@ -21,6 +22,8 @@ from types import TracebackType
 from typing import Final, Self, cast
 
 _RESET: Final = struct.pack("ii", 1, 0)
+_PREPARING: Final = re.compile(rb"P\0[\s\S]{3}([^\0]+)\0([^\0]+)\0")
+"""PostgreSQL's Parse: the name, and the statement that it stands for from then on."""
 
 
 class Mode(Enum):
@@ -95,7 +98,10 @@ class Proxy:
         self._do(arm)
 
     def lose_answer_to(self, request: bytes) -> None:
-        """One request that contains these bytes is passed on; its connection is reset before the answer comes."""
+        """One request that contains these bytes is passed on; its connection is reset before the answer comes.
+
+        A statement that a client of PostgreSQL has prepared is known by its text all the same.
+        """
         self._set_trap(request, lambda link: link.lose_next_answer())
 
     def lose_request(self, request: bytes) -> None:
@@ -117,7 +123,7 @@ class Proxy:
 
     def check_trap(self, link: "_Link", data: bytes) -> None:
         """For each piece of a client, before it is passed on."""
-        if self._trap is not None and self._trap[0] in data:
+        if self._trap is not None and link.asks(self._trap[0], data):
             act, self._trap = self._trap[1], None
             act(link)
             self._sprung.set()
@@ -177,6 +183,7 @@ class _Link:
         self.left: int | None = None
         self.lost = False
         self._losing_answer = self._over = False
+        self._prepared: dict[bytes, bytes] = {}
         self._connecting: asyncio.Task[None] | None = None
 
     def made(self, side: "_Side") -> None:
@@ -218,6 +225,7 @@ class _Link:
             self.drop(reset=True)
             return
         if from_client:
+            self._prepared.update(_PREPARING.findall(data))
             self._proxy.check_trap(self, data)
             if self.left is not None:
                 self.left -= len(data)
@@ -231,6 +239,11 @@ class _Link:
             self._loop.call_at(other.due_at, other.write, data)
         else:
             other.write(data)
+
+    def asks(self, request: bytes, data: bytes) -> bool:
+        """Whether these bytes of the client hold the request, or the name of a statement that does."""
+        names = [name for name, statement in self._prepared.items() if request in statement]
+        return request in data or any(b"\0%b\0" % name in data for name in names)
 
     def lose_next_answer(self) -> None:
         self._losing_answer = True

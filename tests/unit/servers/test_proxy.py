@@ -150,6 +150,18 @@ def test_the_answer_to_one_request_is_lost(proxy: Proxy) -> None:
         assert exchange(other, b"COMMIT") == b"COMMIT", "only one is lost"
 
 
+def test_a_prepared_statement_is_known_by_its_text(proxy: Proxy) -> None:
+    with client(proxy) as one, client(proxy) as other:
+        for connection in (one, other):
+            exchange(connection, b"P\0\0\0\x14_pg3_0\0BEGIN\0\0\0")
+            exchange(connection, b"P\0\0\0\x15_pg3_1\0COMMIT\0\0\0")
+        proxy.lose_answer_to(b"COMMIT")
+        assert exchange(one, b"B\0\0\0\x14\0_pg3_0\0") == b"B\0\0\0\x14\0_pg3_0\0"
+        with pytest.raises(ConnectionResetError):
+            exchange(other, b"B\0\0\0\x14\0_pg3_1\0")
+        assert proxy.wait_until_lost(PATIENCE_S)
+
+
 def test_latency_keeps_the_order(proxy: Proxy) -> None:
     with client(proxy) as one:
         proxy.latency_s = 0.02
