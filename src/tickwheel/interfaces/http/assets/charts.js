@@ -159,7 +159,7 @@ export function shardMap(nodes, shardCount, freeShards) {
 
 /** A share of a limit, in words and as a bar. */
 export function meter(used, limit) {
-  if (!limit) return h("span", {}, `${count(used)} of any number`);
+  if (!limit) return h("span", {}, `${count(used)}, no limit`);
   return h(
     "span",
     { class: "meter" },

@@ -3,6 +3,7 @@
 import { ApiError, forgetToken, get, hasToken, onTokenNeeded } from "./api.js";
 import { note } from "./dialogs.js";
 import { fill, h } from "./dom.js";
+import { hereZone, offset } from "./format.js";
 import { auditLogPage } from "./page_audit_log.js";
 import { deadLettersPage } from "./page_dead_letters.js";
 import { editPage, newPage } from "./page_edit.js";
@@ -159,7 +160,7 @@ async function open() {
     }
   }
   get("healthz").then((health) => {
-    document.getElementById("about").textContent = `${health.version} · tzdata ${health.tzdata_version}`;
+    document.getElementById("about").textContent = `${health.version} · tzdata ${health.tzdata_version} · instants as in ${hereZone} (${offset(Date.now())})`;
   });
   if (hasToken()) document.querySelector('footer a[href="metrics"]').remove(); // a link can't carry the token
   setInterval(retell, 1000);

@@ -51,5 +51,5 @@ function difference(before, after) {
   const shown = [];
   if (before) shown.push(h("h4", {}, "Before"), h("pre", { tabindex: "0" }, pretty(before)));
   if (after) shown.push(h("h4", {}, "After"), h("pre", { tabindex: "0" }, pretty(after)));
-  return h("details", {}, h("summary", {}, before && after ? Object.keys(after).join(", ") || "show" : after ? "made" : "removed"), shown);
+  return h("details", {}, h("summary", {}, before && after ? Object.keys(after).join(", ") || "show" : after ? "created" : "removed"), shown);
 }

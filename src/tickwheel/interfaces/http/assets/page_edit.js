@@ -3,13 +3,14 @@
 import { call } from "./api.js";
 import { note } from "./dialogs.js";
 import { fill, h } from "./dom.js";
-import { clock, knowsZone, offset, pretty, words } from "./format.js";
+import { clock, count, knowsZone, offset, pretty, words } from "./format.js";
 import { button, choice, field, heading } from "./parts.js";
 import { go } from "./router.js";
 import { tenant, tenantQuery } from "./session.js";
 
 const LANES = ["CRITICAL", "HIGH", "DEFAULT", "LOW"];
 const METHODS = ["POST", "PUT", "PATCH", "GET", "DELETE"];
+const PLURALS = { appears: "appear", moves: "move", vanishes: "vanish", stays: "stay" };
 const COMPARED = 40;
 const SHOWN = 20;
 const PREVIEW_AFTER_MS = 300;
@@ -250,11 +251,10 @@ function changes(old, fresh, zone) {
   }
   items.push(...come.map((at) => ({ at, kind: "appears", text: told(at, zone) })));
   items.sort((a, b) => (a.at < b.at ? -1 : 1));
-  const kinds = ["appears", "moves", "vanishes", "stays"];
-  const sums = kinds.map((kind) => [kind, items.filter((one) => one.kind === kind).length]).filter(([, number]) => number);
+  const sums = Object.keys(PLURALS).map((kind) => [kind, items.filter((one) => one.kind === kind).length]).filter(([, number]) => number);
   if (sums.length === 1 && sums[0][0] === "stays") return [h("p", {}, "Its times stay as they are."), timesList(fresh, zone)];
   return [
-    h("p", {}, `Of the times until ${told(new Date(end).toISOString(), zone)}: ${sums.map(([kind, number]) => `${number} ${kind.replace(/s$/, "")}${number === 1 ? "s" : ""}`).join(", ")}.`),
+    h("p", {}, `Of the times until ${told(new Date(end).toISOString(), zone)}: ${sums.map(([kind, number]) => `${count(number)} ${number === 1 ? kind : PLURALS[kind]}`).join(", ")}.`),
     h("ul", { class: "times" }, items.slice(0, SHOWN).map((one) => h("li", { class: one.kind }, h("span", { class: `mark ${one.kind}` }, one.kind), one.text))),
   ];
 }

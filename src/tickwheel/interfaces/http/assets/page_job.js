@@ -85,7 +85,7 @@ function definition(job) {
       ["Tags", job.tags.length > 0 && job.tags.map((tag) => [h("a", { class: "tag", href: href("/jobs", { tag }) }, tag), " "])],
       ["Idempotency key", job.idempotency_key && h("code", {}, job.idempotency_key)],
       ["Id", h("code", {}, job.job_id)],
-      ["Made", [moment(job.created_at)]],
+      ["Created", [moment(job.created_at)]],
       ["Version", String(job.version)],
     ]),
   );

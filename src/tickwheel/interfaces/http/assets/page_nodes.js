@@ -15,7 +15,7 @@ export function nodesPage({ signal }) {
 async function content(signal) {
   const { nodes, shard_count: shardCount, free_shards: free } = await get("v1/nodes", {}, signal);
   const rows = nodes.map((node, place) => [
-    { content: [shardCount > 0 && h("span", { class: `key owner-${place % 8}`, "aria-hidden": "true" }), node.name, node.is_this && h("span", { class: "soft" }, "this one")], class: "wide" },
+    { content: [shardCount > 0 && h("span", { class: `key owner-${place % 8}`, "aria-hidden": "true" }), node.name, h("span", { class: "soft" }, [node.is_this && "this one", node.roles.join(", "), node.version].filter(Boolean).join(" · "))], class: "wide" },
     standing(node),
     node.is_leader ? "yes" : "no",
     shardCount ? count(node.shards.length) : "all",
@@ -26,10 +26,8 @@ async function content(signal) {
     count(node.backlog),
     count(node.armed),
     length(node.clock_difference_ms),
-    { content: node.roles.join(", "), class: "wide" },
-    node.version,
   ]);
-  const headings = ["Node", "State", "Leads", "Shards", "Starts, last minute", "Late, 99 of 100", "Failed", "Running", "Waiting", "Armed", "Clock off by", "Roles", "Version"];
+  const headings = ["Node", "State", "Leads", "Shards", "Starts/min", "Lateness p99", "Failed", "Running", "Waiting", "Armed", "Clock off"];
   return [
     table("Nodes", headings, rows, "No node is known."),
     shardCount > 0 && h("h2", {}, `${shardCount} shards`),

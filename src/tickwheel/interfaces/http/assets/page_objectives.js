@@ -1,4 +1,4 @@
-// Objectives of lateness: what was promised, what was kept, and how fast the budget burns.
+// Objectives of lateness: the targets, what was attained, and how fast the error budget burns.
 
 import { get } from "./api.js";
 import { h } from "./dom.js";
@@ -25,8 +25,8 @@ async function content(signal) {
   ]);
   return [
     h("p", {}, `Counted by the node ${seen.node} since ${clock(seen.counted_since)} (${relative(seen.counted_since)}), of the last ${seen.period_days} days at most.`),
-    table("Objectives", ["Objective", "Promised", "Kept", "Late", "Budget left", "Burns", "Alert"], rows, "No objective is set."),
-    h("p", { class: "soft" }, "A budget that burns at 1× lasts exactly for the whole period; at 14× it is gone in two days."),
+    table("Objectives", ["Objective", "Target", "Attained", "Late", "Error budget left", "Burn rate", "Alert"], rows, "No objective is set."),
+    h("p", { class: "soft" }, "An error budget that burns at 1× lasts exactly for the whole period; at 14× it is gone in two days."),
   ];
 }
 

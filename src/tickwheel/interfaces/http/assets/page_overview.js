@@ -73,10 +73,10 @@ function cards(seen) {
       h("span", {}, "starts in the last minute"),
       seconds(seen.starts_by_second, seen.failures_by_second),
     ),
-    card(seen.started ? length(worst) : "–", "late, 99 of 100"),
+    card(seen.started ? length(worst) : "–", "lateness p99"),
     card(count(seen.failed), "failed attempts", { bad: seen.failed > 0 }),
     card(count(seen.backlog + seen.held), "due and waiting", { bad: seen.oldest_due_seconds > 1 }),
-    card(seen.oldest_due_seconds ? length(seen.oldest_due_seconds * 1000) : "–", "the oldest waits", { bad: seen.oldest_due_seconds > 1 }),
+    card(seen.oldest_due_seconds ? length(seen.oldest_due_seconds * 1000) : "–", "oldest due", { bad: seen.oldest_due_seconds > 1 }),
     card(count(seen.in_flight), "running"),
     card(count(seen.jobs), seen.jobs === 1 ? "job" : "jobs", { to: "/jobs" }),
     card(count(seen.waiting), "timers waiting", { to: "/upcoming" }),
@@ -95,7 +95,7 @@ function lanes(seen) {
     count(lane.backlog),
     lane.oldest_due_seconds ? length(lane.oldest_due_seconds * 1000) : "–",
   ]);
-  const headings = ["Lane", "Starts", "Late, half", "Late, 99 of 100", "Latest", "Due and waiting", "Oldest waits"];
+  const headings = ["Lane", "Starts", "Lateness p50", "p99", "most", "Due and waiting", "Oldest due"];
   return table("Lanes", headings, rows, "There are no lanes.");
 }
 

@@ -70,11 +70,12 @@ function content(run, told, again) {
 }
 
 function explanation(told) {
+  const more = (told.causes || []).filter((one) => !told.headline.includes(one.sentence));
   return h(
     "section",
     { class: "why", "aria-label": "Why" },
     h("p", {}, h("b", {}, told.headline)),
-    (told.causes || []).length > 0 && h("ul", {}, told.causes.map((one) => h("li", {}, one.sentence))),
+    more.length > 0 && h("ul", {}, more.map((one) => h("li", {}, one.sentence))),
   );
 }
 

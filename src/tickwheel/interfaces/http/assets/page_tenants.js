@@ -111,7 +111,7 @@ async function usage(path, signal) {
   const seen = await get(`${path}/usage`, {}, signal);
   const rows = seen.limits.map((one) => [
     words(one.limit),
-    one.used === null ? (one.allowed === null ? "any number" : `at most ${count(one.allowed)}`) : [one.at_least && "at least ", meter(one.used, one.allowed)],
+    one.used === null ? (one.allowed === null ? "no limit" : `at most ${count(one.allowed)}`) : [one.at_least && "at least ", meter(one.used, one.allowed)],
     count(seen.refused[one.limit] || 0),
   ]);
   return [
