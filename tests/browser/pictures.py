@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tickwheel import Client
 
-from ..interfaces.cli.server_process import ServerProcess, wait_until
+from ..interfaces.cli.server_process import ServerProcess, run_cli, wait_until
 from .browsing import Visit, opened_browser
 
 WIDTH, HEIGHT, PHONE_WIDTH = 1200, 800, 390
@@ -56,6 +56,10 @@ def main(folder: Path) -> None:
         run = server.client.list_runs(jobs["failing"]).runs[1].run_id
         server.client.pause(jobs["nightly"])
         server.client.resume(jobs["nightly"])
+        hook = ("--webhook", "https://chat.example/hooks/on-call", "--tag", "shop")
+        run_cli("notifications", "set", "on-call", "--on", "run.dead_lettered", *hook, url=server.url)
+        mail = ("--email", "jobs@shop.example", "--failures", "5", "--quiet", "1h")
+        run_cli("notifications", "set", "daily-mail", "--on", "job.failing", *mail, url=server.url)
         places = {
             "overview": "/",
             "upcoming": "/upcoming",
