@@ -227,13 +227,13 @@ def test_many_healthy_runs_do_not_hide_a_dead_one(make_cluster: MakeCluster, sin
         create_held(dying, 1)
 
         def held() -> int:
-            return held_by(folder, first) + held_by(folder, second)
+            return len(held_by(folder, first) | held_by(folder, second))
 
         wait_until(lambda: held() == healthy + 1, BACK_S * 2, "all runs are under way")
-        assert held_by(folder, first) >= 1
+        assert held_by(folder, first)
         cluster.nodes[0].kill()
         wait_until(
-            lambda: held_by(folder, second) == healthy + 1,
+            lambda: len(held_by(folder, second)) == healthy + 1,
             LEASE_S * 2 + BACK_S,
             "what the dead one held is recovered",
         )
@@ -275,9 +275,11 @@ def create_held(api: Api, count: int) -> None:
         assert status == 200, answer
 
 
-def held_by(folder: Path, pid: int) -> int:
+def held_by(folder: Path, pid: int) -> set[str]:
+    """The runs that the process has begun; on a busy machine it may lose one for a moment and begin it again."""
     log = folder / "nodes" / "calls.log"
-    return sum(line.startswith(f"{pid} ") for line in log.read_text().splitlines()) if log.exists() else 0
+    lines = log.read_text().splitlines() if log.exists() else []
+    return {line.split(" ")[1] for line in lines if line.startswith(f"{pid} ")}
 
 
 @pytest.mark.pitfall(31)

@@ -74,9 +74,10 @@ def stop_crons(api: Api, crons: Sequence[str]) -> None:
 def settle(api: Api, plan: Plan) -> None:
     """Wait until no run is open."""
     deadline = time.monotonic() + SETTLE_LIMIT_S
-    left = list(plan.kinds)
-    while left and time.monotonic() < deadline:
-        left = [job_id for job_id in left if api.call("GET", f"/v1/jobs/{job_id}")[1].get("status") in OPEN_STATES]
+    while time.monotonic() < deadline:
+        jobs = api.pages("/v1/jobs", "jobs")
+        if not any(job["status"] in OPEN_STATES for job in jobs if job["job_id"] in plan.kinds):
+            break
         time.sleep(0.3)
     for job_id in plan.crons:
         while time.monotonic() < deadline:
