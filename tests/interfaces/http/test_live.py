@@ -112,6 +112,30 @@ async def test_the_stream_ends_when_the_server_stops_or_the_client_is_gone() -> 
     await world.close()
 
 
+async def test_the_stream_ends_within_a_second_of_the_end_of_its_key() -> None:
+    world = await LiveWorld().open("static-token-0123456789")
+    made = await world.keys.create(role=Role.OPERATOR, tenant_id="", act=Act("test", "token.create"))
+    ends_ms = world.clock.now_ms() + 10_000
+    brief = await world.keys.create(role=Role.OPERATOR, tenant_id="", expires_ms=ends_ms, act=Act("test", "x"))
+    asked, asked_brief, asked_static = (
+        asyncio.create_task(world.client.with_token(token).get("/v1/live"))
+        for token in (made.text, brief.text, "static-token-0123456789")
+    )
+    await world.clock.advance(2_500)
+    assert not asked.done()
+    await world.keys.revoke(None, made.view.key_id, Act("test", "token.revoke"))
+    await world.clock.advance(1_000)
+    assert asked.done()
+    assert (await asked).body.count(b"event: overview") == 3
+    await world.clock.advance(6_000)
+    assert not asked_brief.done()
+    await world.clock.advance(1_500)
+    assert asked_brief.done()
+    assert not asked_static.done()
+    asked_static.cancel()
+    await world.close()
+
+
 async def test_a_server_that_is_alone_is_one_node_without_shards() -> None:
     world = await LiveWorld().open()
     seen = (await world.client.get("/v1/nodes")).json

@@ -1,9 +1,10 @@
 """The installation as it is now: once, and as a stream of server-sent events."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from typing import Final
 
+from tickwheel.interfaces.http.auth import still_holds
 from tickwheel.interfaces.http.deps import Deps
 from tickwheel.interfaces.http.endpoints import Key
 from tickwheel.interfaces.http.live_bodies import forecast_body, node_list, overview_body
@@ -23,6 +24,7 @@ class LiveRoutes:
 
     def __init__(self, deps: Deps) -> None:
         self._lookout, self._shards, self._forecasting = deps.lookout, deps.shards, deps.forecasting
+        self._authentication = deps.authentication
 
     def endpoints(self) -> Mapping[Key, Handler]:
         """(method, path) -> handler."""
@@ -39,9 +41,11 @@ class LiveRoutes:
         return ok(overview_body(await self._open().look()))
 
     async def live(self, call: Call) -> Answer:
-        """A look every second."""
+        """A look every second, for as long as the token holds."""
         call.query.done()
-        return Answer(200, headers=_HEADERS, pieces=_events(self._open(), call))
+        authorization = call.headers.get(b"authorization")
+        pieces = _events(self._open(), call, lambda: still_holds(self._authentication, authorization))
+        return Answer(200, headers=_HEADERS, pieces=pieces)
 
     async def nodes(self, call: Call) -> Answer:
         """The nodes, and who holds which shards."""
@@ -63,12 +67,14 @@ class LiveRoutes:
         return self._lookout
 
 
-async def _events(lookout: Lookout, call: Call) -> AsyncGenerator[bytes, None]:
+async def _events(lookout: Lookout, call: Call, is_welcome: Callable[[], bool]) -> AsyncGenerator[bytes, None]:
     gone = asyncio.Event()
     with call.watching(gone):
         yield b"retry: 1000\n\n"
         for _ in range(STREAM_TICKS):
-            if gone.is_set() or lookout.closed.is_set():
+            overview = await lookout.look()
+            # Nothing is awaited between this and the event: a token that was revoked meanwhile is told nothing.
+            if gone.is_set() or lookout.closed.is_set() or not is_welcome():
                 return
-            yield b"event: overview\ndata: " + encode(overview_body(await lookout.look())) + b"\n\n"
+            yield b"event: overview\ndata: " + encode(overview_body(overview)) + b"\n\n"
             await lookout.next_tick()
