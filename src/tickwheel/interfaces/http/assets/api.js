@@ -1,5 +1,7 @@
 // Calls of the API. The token lives in this tab only; it is never put into a URL or a cookie.
 
+import { memberText } from "./json_text.js";
+
 const KEY = "tickwheel.token";
 const BASE = new URL(".", document.baseURI);
 const state = { token: sessionStorage.getItem(KEY) || "", askForToken: null };
@@ -78,11 +80,20 @@ async function sendKnown(method, path, options) {
   }
 }
 
+const texts = new WeakMap();
+
+/** The JSON text of a member of an answer as the server wrote it: its numbers are exact. Null if it has none. */
+export function textOf(body, name) {
+  const text = memberText(texts.get(body), name);
+  return text === "null" ? null : text;
+}
+
 /** The JSON of an answer (null if it has none); `withHeaders` gives [body, headers]. */
 export async function call(method, path, options = {}) {
   const response = await sendKnown(method, path, options);
   const text = await response.text();
   const body = text ? JSON.parse(text) : null;
+  if (body !== null && typeof body === "object") texts.set(body, text);
   return options.withHeaders ? [body, response.headers] : body;
 }
 

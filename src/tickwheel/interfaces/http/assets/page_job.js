@@ -1,10 +1,11 @@
 // One job: what it is, when it runs next, how its runs went, and what can be done with it.
 
-import { call, get, post } from "./api.js";
+import { call, get, post, textOf } from "./api.js";
 import { historyStrip } from "./charts.js";
 import { attempt, confirmed, note } from "./dialogs.js";
 import { fill, h } from "./dom.js";
-import { clock, hereZone, knowsZone, length, offset, pretty, relative, words } from "./format.js";
+import { clock, hereZone, knowsZone, length, offset, relative, words } from "./format.js";
+import { laidOut } from "./json_text.js";
 import { button, chip, facts, heading, live, moment, runHref, stateKind, table } from "./parts.js";
 import { go, href } from "./router.js";
 import { may, tenantQuery } from "./session.js";
@@ -145,8 +146,8 @@ function took({ timeline: { started, finished } }) {
 }
 
 function payload(job) {
-  if (job.payload === null || job.payload === undefined) return null;
-  return h("details", {}, h("summary", {}, "Payload"), h("pre", { tabindex: "0" }, pretty(job.payload)));
+  const text = textOf(job, "payload");
+  return text && h("details", {}, h("summary", {}, "Payload"), h("pre", { tabindex: "0" }, laidOut(text)));
 }
 
 function actions(job, again) {

@@ -1,10 +1,11 @@
 // One run: its stations, its attempts, why it was late or not at all, and what can be done about it.
 
-import { call, get, post } from "./api.js";
+import { call, get, post, textOf } from "./api.js";
 import { stations } from "./charts.js";
 import { attempt, confirmed, note } from "./dialogs.js";
 import { fill, h } from "./dom.js";
-import { count, length, pretty, words } from "./format.js";
+import { count, length, words } from "./format.js";
+import { laidOut } from "./json_text.js";
 import { button, chip, facts, heading, jobHref, live, moment, table } from "./parts.js";
 import { may, tenantQuery } from "./session.js";
 
@@ -41,6 +42,7 @@ async function explain(path, signal) {
 
 function content(run, told, again) {
   const times = run.timeline;
+  const result = textOf(run, "result");
   const due = Date.parse(run.scheduled_at) <= Date.now() ? run.scheduled_at : null;
   const names = ["claimed", "dispatched", "started", "finished"];
   const steps = [["armed", times.armed], ["due", due], ...names.map((one) => [one, times[one]])];
@@ -57,7 +59,7 @@ function content(run, told, again) {
       ["Answer", run.http_status ? `HTTP ${run.http_status}` : null],
       ["Error", run.error],
       ["Worker", run.worker_id && h("code", {}, run.worker_id)],
-      ["Fencing token", run.fencing_token && h("code", {}, String(run.fencing_token))],
+      ["Fencing token", run.fencing_token && h("code", {}, textOf(run, "fencing_token"))],
       ["Progress", run.progress !== null && run.progress !== undefined && `${Math.round(run.progress * 100)} % ${run.note || ""}`],
       ["Priority", words(run.priority)],
       ["Id", h("code", {}, run.run_id)],
@@ -65,7 +67,7 @@ function content(run, told, again) {
     h("h2", {}, "Attempts"),
     told?.edited_since && h("p", { class: "soft" }, "The job was changed since: the requests shown are those that it would send now."),
     told ? attempts(told.attempts) : h("p", { class: "soft" }, "They can't be shown now."),
-    run.result !== null && run.result !== undefined && h("details", {}, h("summary", {}, "Result"), h("pre", { tabindex: "0" }, pretty(run.result))),
+    result && h("details", {}, h("summary", {}, "Result"), h("pre", { tabindex: "0" }, laidOut(result))),
   ];
 }
 
