@@ -42,8 +42,14 @@ export function fill(element, ...children) {
   if (element.innerHTML === fresh.innerHTML) return element;
   const way = wayTo(element, document.activeElement);
   element.replaceChildren(...fresh.childNodes);
-  if (way) way.reduce((node, place) => node?.childNodes[place], element)?.focus?.();
+  if (way) focusOn(way.reduce((node, place) => node?.childNodes[place], element));
   return element;
+}
+
+/** Give an element the focus; where that can't be, the heading of the page, so that the keyboard is never nowhere. */
+export function focusOn(element) {
+  if (element?.isConnected) element.focus?.();
+  if (document.activeElement === document.body) document.querySelector("main h1")?.focus({ preventScroll: true });
 }
 
 function wayTo(root, node) {

@@ -24,7 +24,7 @@ const WAITS = {
 };
 
 export async function jobPage({ params, signal }) {
-  const path = `v1/jobs/${params.id}`;
+  const path = `v1/jobs/${encodeURIComponent(params.id)}`;
   const read = () => get(path, tenantQuery(), signal);
   const top = h("div", {});
   const waits = h("div", {});
@@ -174,8 +174,8 @@ async function trigger(job) {
   await attempt(async () => {
     const headers = { "idempotency-key": crypto.randomUUID ? crypto.randomUUID() : String(Math.random()).slice(2) };
     const made = await call("POST", `v1/jobs/${job.job_id}/trigger`, { query: tenantQuery(), headers });
-    note("It runs.");
     go(`/runs/${made.run_id}`);
+    note("It runs.");
   });
 }
 
@@ -213,7 +213,7 @@ async function remove(job) {
   if (!(await confirmed({ title: `Delete “${nameOf(job)}”?`, text, action: "Delete the job", dangerous: true }))) return;
   await attempt(async () => {
     await call("DELETE", `v1/jobs/${job.job_id}`, { query: tenantQuery() });
-    note("It is deleted.");
     go("/jobs");
+    note("It is deleted.");
   });
 }

@@ -13,7 +13,7 @@ const EVERY_MS = 2000;
 const OPEN = ["SCHEDULED", "CLAIMED", "DISPATCHED", "RUNNING", "PAUSED"];
 
 export async function runPage({ params, signal }) {
-  const path = `v1/runs/${params.id}`;
+  const path = `v1/runs/${encodeURIComponent(params.id)}`;
   const [run, told] = await Promise.all([get(path, tenantQuery(), signal), explain(path, signal)]);
   const job = await get(`v1/jobs/${run.job_id}`, tenantQuery(), signal).catch(() => null);
   const name = job?.job_name || run.job_id;
@@ -85,7 +85,7 @@ function attempts(stories) {
   const rows = stories.map((one) => [
     [String(one.attempt), one.why && h("span", { class: "soft" }, one.why.sentence)],
     { content: moment(one.started_at), class: "when" },
-    one.took_ms === null ? "–" : length(one.took_ms),
+    { content: one.took_ms === null ? "–" : length(one.took_ms), class: "when" },
     words(one.outcome),
     { content: request(one), class: "wide" },
     { content: answer(one), class: "wide" },

@@ -124,11 +124,12 @@ export function button(text, act, { kind = "plain", enabled = true, why = "" } =
   const props = { type: "button", class: kind, disabled: !enabled, title: enabled ? false : why };
   const element = h("button", props, text);
   element.addEventListener("click", async () => {
-    element.disabled = true;
+    if (element.ariaBusy) return; // a disabled one would lose the focus, and no dialog could give it back
+    element.ariaBusy = "true";
     try {
       await act();
     } finally {
-      element.disabled = !enabled;
+      element.ariaBusy = null;
     }
   });
   return element;

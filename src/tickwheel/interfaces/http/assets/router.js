@@ -50,6 +50,15 @@ export function setQuery(changes, { replace = false } = {}) {
   else location.hash = target;
 }
 
+/** The parameters of an address; null if it is not of the kind, or no address at all (`%E0`). */
+function named(names, found) {
+  try {
+    return found && Object.fromEntries(names.map((name, place) => [name, decodeURIComponent(found[place + 1])]));
+  } catch {
+    return null;
+  }
+}
+
 /** Show the page of the address, now and whenever it changes. */
 export function start(show) {
   const open = () => {
@@ -57,9 +66,8 @@ export function start(show) {
     leave = new AbortController();
     const { path: current } = place();
     for (const { match, names, page } of routes) {
-      const found = match.exec(current);
-      if (found) {
-        const params = Object.fromEntries(names.map((name, place) => [name, decodeURIComponent(found[place + 1])]));
+      const params = named(names, match.exec(current));
+      if (params) {
         show(page, { params, query: query(), signal: leave.signal }, current);
         return;
       }
