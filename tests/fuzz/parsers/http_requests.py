@@ -102,17 +102,14 @@ def check_headers(data: bytes) -> bool:
     authentication = Authentication(VirtualClock(), tokens=(TOKEN,), required=True)
     for read in (lambda: header_key(call), lambda: expected_version(call), lambda: require_json(call.headers)):
         _is_taken(read)
-    reading = (partial(_principal, authentication, call, allow_basic=basic) for basic in (False, True))
-    let_in = [_is_taken(read) for read in reading]
-    assert let_in[1] or not let_in[0]
-    return let_in[1]
+    return _is_taken(partial(_principal, authentication, call))
 
 
-def _principal(authentication: Authentication, call: Call, *, allow_basic: bool) -> None:
+def _principal(authentication: Authentication, call: Call) -> None:
     given = call.headers.get(b"authorization")
-    at_once(principal_of(authentication, given, allow_basic=allow_basic))
+    at_once(principal_of(authentication, given))
     assert given is not None
-    assert TOKEN.encode() in given or allow_basic, "somebody else is let in"
+    assert TOKEN.encode() in given, "somebody else is let in"
 
 
 def _is_taken(read: Callable[[], object]) -> bool:

@@ -13,7 +13,8 @@ from .asgi_client import AsgiClient, Reply
 from .world import HttpWorld
 
 STATIC = "static-token-0123456789"
-PUBLIC = ("/", "/assets/{name}", "/healthz", "/readyz")
+PUBLIC = ("/", "/assets/{name}", "/docs", "/healthz", "/openapi.json", "/readyz")
+A_JOB = {"schedule_type": "INSTANT", "target": {"endpoint": "https://acme-secret-host.example"}}
 ASKED = [one for one in OPERATIONS if not one.public]
 NAMED = pytest.mark.parametrize("operation", ASKED, ids=lambda one: one.name)
 
@@ -56,6 +57,17 @@ async def test_only_health_and_what_holds_no_data_is_public() -> None:
     assert sorted(one.path for one in OPERATIONS if one.public) == sorted(PUBLIC)
 
 
+async def test_the_reference_is_open_and_tells_nothing_of_the_installation(locked: HttpWorld) -> None:
+    other = await HttpWorld().open()
+    await with_token(locked, await a_token(locked, Role.SCHEDULER, tenant_id="acme")).post("/v1/jobs", A_JOB)
+    for path in ("/docs", "/openapi.json"):
+        reply = await AsgiClient(locked.app).get(path)
+        assert reply.status == 200
+        assert reply.body == (await other.client.get(path)).body
+        assert b"acme-secret-host" not in reply.body
+    await other.close()
+
+
 @pytest.mark.pitfall(101)
 @pytest.mark.parametrize("role", list(Role))
 @NAMED
@@ -69,7 +81,7 @@ async def test_a_role_opens_what_its_scopes_cover(locked: HttpWorld, operation: 
 
 @NAMED
 async def test_every_operation_says_which_scope_it_needs(operation: Operation) -> None:
-    harmless = {"whoami", "openapi", "docs_page", "asset"}
+    harmless = {"whoami", "asset"}
     assert (operation.scope is None) == (operation.name in harmless)
 
 

@@ -24,7 +24,7 @@ from tickwheel.testing.virtual_clock import VirtualClock
 from .asgi_client import AsgiClient
 
 
-def resource(*tokens: str, is_page: bool = False, error: Exception | None = None) -> ASGIApp:
+def resource(*tokens: str, error: Exception | None = None) -> ASGIApp:
     async def handler(call: Call) -> Answer:
         if error is not None:
             raise error
@@ -33,9 +33,7 @@ def resource(*tokens: str, is_page: bool = False, error: Exception | None = None
     async def length(call: Call) -> Answer:
         return ok({"bytes": len(await call.json_body(100))})
 
-    return Resource(
-        {"GET": handler, "POST": length}, Authentication(VirtualClock(), tokens=tokens), is_page=is_page
-    )
+    return Resource({"GET": handler, "POST": length}, Authentication(VirtualClock(), tokens=tokens))
 
 
 async def test_head_is_get_without_the_body() -> None:
@@ -121,6 +119,7 @@ def basic(text: str) -> str:
         "Token first-token",
         "Bearer f\xefrst-token",
         basic("user:first-token"),
+        "Basic ===",
     ],
 )
 async def test_anything_else_is_401_with_a_challenge(header: str | None) -> None:
@@ -128,15 +127,6 @@ async def test_anything_else_is_401_with_a_challenge(header: str | None) -> None
     reply = await AsgiClient(resource("first-token", "second-token")).get("/", headers=headers)
     assert (reply.status, reply.code) == (401, "unauthorized")
     assert reply.headers["www-authenticate"] == 'Bearer realm="tickwheel"'
-
-
-async def test_a_page_takes_the_token_as_a_password_too() -> None:
-    client = AsgiClient(resource("first-token", is_page=True))
-    assert (await client.get("/", headers={"authorization": basic("me:first-token")})).status == 200
-    for wrong in (basic("first-token:"), basic("me:other"), "Basic ===", "Basic"):
-        reply = await client.get("/", headers={"authorization": wrong})
-        assert reply.status == 401
-        assert "Basic" in reply.headers["www-authenticate"]
 
 
 async def test_without_tokens_the_api_is_open() -> None:

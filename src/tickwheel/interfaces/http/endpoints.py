@@ -43,7 +43,6 @@ def build_routes(
             by_path[path],
             None if is_public else authentication,
             needs={each.method: _need_of(each) for each in one},
-            is_page=all(operation.for_browsers for operation in one),
             admit=None if is_public else admit,
             route=path,
             watch=watch,

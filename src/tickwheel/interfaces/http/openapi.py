@@ -31,9 +31,10 @@ problem document (RFC 9457) whose `code` is stable and whose `errors` name each 
 Everything belongs to a tenant: `tenant_id`, in the body where a job is made and in the query elsewhere; `default`
 if it is left out. What belongs to another tenant is answered with 404.
 
-A server with tokens wants `Authorization: Bearer <token>` everywhere but at `/healthz` and `/readyz`. A token has
-scopes (`x-scope` names the one that an operation needs) and belongs to one tenant or to all of them. With a token
-of one tenant `tenant_id` can be left out everywhere, and no other one can be named.
+A server with tokens wants `Authorization: Bearer <token>` everywhere but at `/healthz`, `/readyz`,
+`/openapi.json` and the pages. A token has scopes (`x-scope` names the one that an operation needs) and belongs to
+one tenant or to all of them. With a token of one tenant `tenant_id` can be left out everywhere, and no other one can
+be named.
 """
 
 TAGS: Final = {

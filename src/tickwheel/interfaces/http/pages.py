@@ -67,7 +67,6 @@ def page(title: str, about: str, main: str) -> Answer:
 <nav>
 <a href="docs">API reference</a>
 <a href="openapi.json">OpenAPI</a>
-<a href="metrics">Metrics</a>
 </nav>
 <span class="about">{escape(about)}</span>
 </header>

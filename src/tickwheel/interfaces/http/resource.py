@@ -142,7 +142,7 @@ class Resource:
     is the path with its variable parts in braces, for `watch`.
     """
 
-    __slots__ = ("_admit", "_allow", "_authentication", "_handlers", "_is_page", "_needs", "_route", "_watch")
+    __slots__ = ("_admit", "_allow", "_authentication", "_handlers", "_needs", "_route", "_watch")
 
     def __init__(
         self,
@@ -150,7 +150,6 @@ class Resource:
         authentication: Authentication | None,
         *,
         needs: Mapping[str, Need] | None = None,
-        is_page: bool = False,
         admit: Callable[[Call, Need], None] | None = None,
         route: str = "",
         watch: Watch | None = None,
@@ -159,7 +158,6 @@ class Resource:
         self._handlers = dict(handlers)
         self._authentication = authentication
         self._needs = dict(needs or {})
-        self._is_page = is_page
         self._admit = admit
         methods = {*handlers, "OPTIONS"} | ({"HEAD"} if "GET" in handlers else set())
         self._allow = ", ".join(sorted(methods)).encode()
@@ -180,9 +178,7 @@ class Resource:
     async def _answer(self, call: Call) -> Answer:
         try:
             if self._authentication is not None:
-                call.principal = await principal_of(
-                    self._authentication, call.headers.get(b"authorization"), allow_basic=self._is_page
-                )
+                call.principal = await principal_of(self._authentication, call.headers.get(b"authorization"))
             method = call.scope["method"]
             handler = self._handler_of(method)
             need = self._needs.get("GET" if method == "HEAD" else method, _NOTHING)

@@ -61,7 +61,6 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True):
     scope: Scope | None = None  # what a token needs for it; None: any token will do
     for_installation: bool = False  # needs a token for all tenants
     in_document: bool = True  # pages for people are no part of the machine's document
-    for_browsers: bool = False  # a person opens it, so the token may come as a password
 
 
 HEADERS: Final[dict[str, tuple[str, dict[str, Json]]]] = {

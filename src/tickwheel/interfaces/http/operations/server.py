@@ -48,8 +48,9 @@ SERVER_OPERATIONS: Final = (
         name="openapi",
         tag=_TAG,
         summary="This description for machines",
+        description="The same for every server of this version: it needs no token.",
         replies=(Reply(200, "OpenAPI 3.1.", "OpenApi", {"openapi": "3.1.0"}),),
-        for_browsers=True,
+        public=True,
     ),
     Operation(
         method="GET",
@@ -69,7 +70,7 @@ SERVER_OPERATIONS: Final = (
         summary="The API reference",
         replies=(Reply(200, "A page.", media_type="text/html"),),
         in_document=False,
-        for_browsers=True,
+        public=True,
     ),
     Operation(
         method="GET",
