@@ -324,14 +324,3 @@ def test_colours_are_chosen_and_kept(visit: Visiting) -> None:
     page.reload()
     page.locator("main h1").wait_for()
     assert paper() == "rgb(16, 20, 27)"
-
-
-def test_a_stopped_server_is_told_and_found_again_by_itself(visit: Visiting, server: ServerProcess) -> None:
-    tab = visit()
-    page = tab.open("/")
-    expect(page.locator(".verdict")).to_be_visible()
-    page.context.set_offline(True)
-    expect(page.locator(".banner").first).to_contain_text("does not answer")
-    page.context.set_offline(False)
-    expect(page.locator(".banner")).to_have_count(0)
-    expect(page.locator(".verdict")).to_be_visible()

@@ -1,9 +1,12 @@
 // Calls of the API. The token lives in this tab only; it is never put into a URL or a cookie.
 
+import { answered, asked, heard, isSilent, missed, nextHeard, whileHeard } from "./contact.js";
 import { memberText } from "./json_text.js";
 
 const KEY = "tickwheel.token";
 const BASE = new URL(".", document.baseURI);
+const AGAIN_MS = 1000;
+const PROXY_FAILURES = [502, 504]; // the server itself never answers so
 const state = { token: sessionStorage.getItem(KEY) || "", askForToken: null };
 
 /** What the server refused, or could not be asked (status 0). */
@@ -46,14 +49,23 @@ async function send(method, path, { query, body, headers, signal } = {}) {
   if (state.token) all.authorization = `Bearer ${state.token}`;
   if (body !== undefined) all["content-type"] = "application/json";
   const options = { method, headers: all, signal, cache: "no-store", credentials: "omit", redirect: "error" };
+  if (method === "GET") options.signal = AbortSignal.any([whileHeard(), signal].filter(Boolean));
   if (body !== undefined) options.body = typeof body === "string" ? body : JSON.stringify(body);
   let response;
+  const owed = asked();
   try {
     response = await fetch(address(path, query), options);
   } catch (error) {
-    if (error.name === "AbortError") throw error;
-    throw new ApiError(0, { code: "unreachable", detail: "The server does not answer." });
+    if (signal?.aborted) throw error;
+    throw unreachable();
+  } finally {
+    answered(owed);
   }
+  if (PROXY_FAILURES.includes(response.status)) {
+    response.body?.cancel();
+    throw unreachable();
+  }
+  heard();
   if (response.ok) return response;
   let problem = {};
   try {
@@ -62,6 +74,11 @@ async function send(method, path, { query, body, headers, signal } = {}) {
     problem = { detail: `The server answered ${response.status} without a reason.` };
   }
   throw new ApiError(response.status, problem);
+}
+
+function unreachable() {
+  missed();
+  return new ApiError(0, { code: "unreachable", detail: "The server does not answer." });
 }
 
 let asking = null;
@@ -100,34 +117,40 @@ export async function call(method, path, options = {}) {
 export const get = (path, query, signal) => call("GET", path, { query, signal });
 export const post = (path, body, query) => call("POST", path, { body, query });
 
-/** Follow server-sent events until `signal` says stop; `onState(true|false)` tells whether they come. */
-export async function follow(path, onEvent, onState, signal) {
+/** Follow server-sent events until `signal` says stop; `onError` is told of what the server says instead of them. */
+export async function follow(path, onEvent, onError, signal) {
   while (!signal.aborted) {
     try {
       const response = await sendKnown("GET", path, { signal });
-      onState(true);
       await read(response.body, onEvent);
     } catch (error) {
       if (signal.aborted) return;
-      onState(false, error);
+      if (!(error instanceof ApiError)) console.error(error);
+      if (error.status) onError(error);
       if (error.status === 403 || error.status === 404) return;
-      await pause(2000, signal);
     }
+    await (isSilent() ? nextHeard(signal) : pause(AGAIN_MS, signal));
   }
 }
 
 async function read(stream, onEvent) {
   const reader = stream.pipeThrough(new TextDecoderStream()).getReader();
+  const owed = asked();
   let rest = "";
-  for (;;) {
-    const { done, value } = await reader.read();
-    if (done) return;
-    const blocks = (rest + value).split("\n\n");
-    rest = blocks.pop();
-    for (const block of blocks) {
-      const data = block.split("\n").filter((line) => line.startsWith("data: "));
-      if (data.length) onEvent(JSON.parse(data.map((line) => line.slice(6)).join("\n")));
+  try {
+    for (;;) {
+      const { done, value } = await reader.read().catch(() => ({ done: true }));
+      if (done) return;
+      heard();
+      const blocks = (rest + value).split("\n\n");
+      rest = blocks.pop();
+      for (const block of blocks) {
+        const data = block.split("\n").filter((line) => line.startsWith("data: "));
+        if (data.length) onEvent(JSON.parse(data.map((line) => line.slice(6)).join("\n")));
+      }
     }
+  } finally {
+    answered(owed);
   }
 }
 

@@ -1,6 +1,7 @@
 // The dashboard: its frame, its pages, and who looks at it.
 
 import { ApiError, forgetToken, get, hasToken, onTokenNeeded } from "./api.js";
+import { nextHeard, watchContact } from "./contact.js";
 import { note } from "./dialogs.js";
 import { fill, h } from "./dom.js";
 import { hereZone, offset } from "./format.js";
@@ -56,6 +57,7 @@ const main = document.getElementById("main");
 
 async function show(page, context, current) {
   fill(document.getElementById("pages"), links(current));
+  document.querySelector("#pages [aria-current]")?.scrollIntoView({ inline: "center", block: "nearest" });
   fill(document.getElementById("whose"), whose());
   const isNew = main.dataset.path !== current;
   const isFirst = main.dataset.path === undefined;
@@ -68,6 +70,7 @@ async function show(page, context, current) {
   } catch (error) {
     if (error.name === "AbortError" || context.signal.aborted) return;
     main.replaceChildren(heading(error.status === 404 ? "There is no such thing" : "This can't be shown"), banner(error));
+    if (error.status === 0) nextHeard(context.signal).then(() => context.signal.aborted || show(page, context, current));
     if (!(error instanceof ApiError)) console.error(error);
   }
   const title = main.querySelector("h1");
@@ -150,6 +153,7 @@ async function open() {
     main.focus();
   });
   onTokenNeeded(askForToken);
+  watchContact(main, (signal) => get("healthz", {}, signal));
   for (;;) {
     try {
       await openSession();

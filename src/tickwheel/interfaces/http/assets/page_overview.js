@@ -2,9 +2,10 @@
 
 import { follow, get } from "./api.js";
 import { heatStrip, seconds } from "./charts.js";
+import { isSilent, lastHeard, onContact } from "./contact.js";
 import { fill, h } from "./dom.js";
 import { clock, count, length, plural, words } from "./format.js";
-import { chip, heading, jobLink, live, moment, runHref, table } from "./parts.js";
+import { banner, chip, heading, jobLink, live, loading, moment, runHref, table } from "./parts.js";
 import { href } from "./router.js";
 import { isForAll, may, tenantQuery } from "./session.js";
 
@@ -15,14 +16,16 @@ const EVERY_MS = 5000;
 export function overviewPage({ signal }) {
   const page = h("div", {}, heading("Overview"));
   if (isForAll() && may("metrics:read")) {
-    const now = h("div", { class: "live" });
+    const now = h("div", { class: "live" }, loading());
     page.append(now);
-    follow(
-      "v1/live",
-      (seen) => !signal.aborted && fill(now, overview(seen)),
-      (isOn, error) => isOn || signal.aborted || now.prepend(lost(error)),
-      signal,
-    );
+    let seen = null;
+    const draw = () => seen && fill(now, overview(seen));
+    const show = (event) => {
+      seen = event;
+      if (!signal.aborted) draw();
+    };
+    follow("v1/live", show, (error) => fill(now, banner(error)), signal);
+    onContact(draw, signal);
     page.append(h("h2", {}, "The next hour"), live(() => upcoming(signal), { everyMs: 30_000, signal }));
   }
   page.append(
@@ -34,10 +37,6 @@ export function overviewPage({ signal }) {
   return page;
 }
 
-function lost(error) {
-  return h("div", { class: "banner", role: "alert" }, `No news from the server: ${error.message} Trying again.`);
-}
-
 function overview(seen) {
   return [verdict(seen), cards(seen), h("h2", {}, "By lane, last minute"), lanes(seen)];
 }
@@ -46,6 +45,7 @@ function verdict(seen) {
   const fine = seen.dead || seen.silent_nodes.length ? "warn" : "good";
   const kind = { on_time: fine, idle: fine, late: "warn", store_unavailable: "bad" }[seen.standing];
   const more = [];
+  if (isSilent()) return was(seen);
   if (seen.dead) more.push(h("a", { href: href("/dead-letters") }, `${plural(seen.dead, "run")} gave up in the last minute.`));
   if (seen.silent_nodes.length) more.push(h("a", { href: href("/nodes") }, `Silent: ${seen.silent_nodes.join(", ")}.`));
   return h(
@@ -53,6 +53,16 @@ function verdict(seen) {
     { class: `verdict ${kind}`, "aria-label": "Standing" },
     h("span", { class: "sign", "aria-hidden": "true" }, kind === "warn" ? "!" : SIGNS[seen.standing]),
     h("p", {}, h("b", {}, seen.says), " ", more.flatMap((one) => [one, " "])),
+  );
+}
+
+// Nobody knows how it is now: what was told last is no verdict any more.
+function was(seen) {
+  return h(
+    "section",
+    { class: "verdict off", "aria-label": "Standing" },
+    h("span", { class: "sign", "aria-hidden": "true" }, "?"),
+    h("p", {}, h("b", {}, `Not known since ${clock(lastHeard()).slice(11)}. `), `Before that: ${seen.says}`),
   );
 }
 

@@ -1,5 +1,6 @@
 // Pieces that several pages are made of.
 
+import { isSilent, nextHeard } from "./contact.js";
 import { fill, h } from "./dom.js";
 import { clock, hereZone, offset, relative, words } from "./format.js";
 import { href } from "./router.js";
@@ -28,7 +29,7 @@ export const stateKind = (state) => (MARKS[state] || ["?", "off"])[1];
 /** An instant as people say it, with the exact one below; `data-at` lets it be told anew as time goes by. */
 export function moment(iso, zone) {
   if (!iso) return "–";
-  const exact = `${clock(iso, zone)} ${zone ? offset(iso, zone) : ""}`.trim();
+  const exact = `${clock(iso, zone)} ${offset(iso, zone)}`;
   return h(
     "time",
     { datetime: iso, title: `${iso} (shown for ${zone || hereZone})` },
@@ -92,7 +93,10 @@ export function loading() {
   return h("p", { class: "soft loading" }, "Loading …");
 }
 
-/** A part of a page that shows what `make` gives, and why if that fails; made anew every so often. */
+/**
+ * A part of a page that shows what `make` gives, and why if that fails; made anew every so often. It stays as it is
+ * while the server is silent (the page says so), and is made anew when it is heard again.
+ */
 export function live(make, { everyMs = 0, signal, first = loading() } = {}) {
   const box = h("div", { class: "live" }, first);
   const update = async () => {
@@ -100,12 +104,14 @@ export function live(make, { everyMs = 0, signal, first = loading() } = {}) {
       const made = await make();
       if (!signal.aborted) fill(box, made);
     } catch (error) {
-      if (error.name !== "AbortError" && !signal.aborted) fill(box, banner(error));
+      if (error.name === "AbortError" || signal.aborted) return;
+      if (error.status === 0) nextHeard(signal).then(() => signal.aborted || update());
+      else fill(box, banner(error));
     }
   };
   const again = async () => {
     if (signal.aborted) return;
-    if (!document.hidden) await update();
+    if (!document.hidden && !isSilent()) await update();
     setTimeout(again, everyMs);
   };
   if (everyMs) again();
