@@ -1,6 +1,6 @@
 """From a request's headers to its principal.
 
-A token is a bearer token, never the password of HTTP Basic: browsers attach those to requests that other sites make.
+A token is a bearer token, never a password of HTTP Basic: browsers attach those to requests of other sites.
 """
 
 from typing import Final

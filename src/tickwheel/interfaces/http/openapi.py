@@ -33,8 +33,8 @@ if it is left out. What belongs to another tenant is answered with 404.
 
 A server with tokens wants `Authorization: Bearer <token>` everywhere but at `/healthz`, `/readyz`,
 `/openapi.json` and the pages. A token has scopes (`x-scope` names the one that an operation needs) and belongs to
-one tenant or to all of them. With a token of one tenant `tenant_id` can be left out everywhere, and no other one can
-be named.
+one tenant or to all of them. With a token of one tenant `tenant_id` can be left out everywhere, and no other one
+can be named.
 """
 
 TAGS: Final = {
