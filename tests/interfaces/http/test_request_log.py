@@ -5,11 +5,15 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
+from tickwheel.domain.access import Role
 from tickwheel.domain.ids import parse_job_id
 from tickwheel.domain.trace_context import read_context
 from tickwheel.interfaces.http.app import build_app
+from tickwheel.interfaces.http.refused_tokens import LINES_PER_MINUTE, RefusedTokens
 from tickwheel.interfaces.http.request_log import RequestLog
+from tickwheel.ports.registry import Act
 from tickwheel.ports.spans import Span, SpanKind
 from tickwheel.services.tracing.request_traces import RequestTraces
 from tickwheel.testing.seeded_randomness import SeededRandomness
@@ -142,3 +146,45 @@ async def test_the_caller_decides_whatever_the_share_is(world: HttpWorld) -> Non
     unsampled = {"traceparent": f"00-{TRACE}-{PARENT}-00"}
     await watched(world, kept, 1_000_000).post("/v1/jobs", one_off(), headers=unsampled)
     assert kept.spans == []
+
+
+async def test_a_refused_token_leaves_its_source_and_the_id_of_its_key(world: HttpWorld) -> None:
+    locked = await HttpWorld().open("static-token-0123456789")
+    key = await locked.keys.create(role=Role.READER, tenant_id="acme", act=Act("test", "token.create"))
+    await locked.keys.revoke(None, key.view.key_id, Act("test", "token.revoke"))
+    traces = RequestTraces(locked.clock, SeededRandomness(4), None, 0)
+    with capture_logs() as lines:
+        watch = RequestLog(traces, locked.clock, "node7", writes_lines=True)
+        client = AsgiClient(build_app(replace(locked.deps, watch=watch)))
+        for token in (key.text, key.text, "not-a-key-at-all"):
+            assert (await client.with_token(token).get("/v1/jobs")).status == 401
+        assert (await client.get("/v1/jobs")).status == 401
+        assert (await client.with_token("static-token-0123456789").get("/v1/jobs")).status == 200
+    warned = [line for line in lines if line["event"] == "token.refused"]
+    assert [(line["source"], line.get("key_id"), line["held_back"]) for line in warned] == [
+        ("127.0.0.1", key.view.key_id, 0),
+        ("127.0.0.1", None, 1),
+    ]
+    requests = [line for line in lines if line["event"] == "http.request"]
+    assert [(line["status"], line["source"], line.get("key_id"), line.get("principal")) for line in requests] == [
+        (401, "127.0.0.1", key.view.key_id, None),
+        (401, "127.0.0.1", key.view.key_id, None),
+        (401, "127.0.0.1", None, None),
+        (401, "127.0.0.1", None, None),
+        (200, "127.0.0.1", None, "token"),
+    ]
+    secret = key.text.rpartition("_")[2]
+    assert secret not in str(lines)
+    assert "not-a-key" not in str(lines)
+    await locked.close()
+
+
+async def test_a_flood_of_refused_tokens_is_told_in_few_lines(world: HttpWorld) -> None:
+    with capture_logs() as lines:
+        refused = RefusedTokens(world.clock)
+        for number in range(1_000):
+            refused.tell(f"192.0.2.{number % 250}", b"Bearer x")
+        assert len(lines) == LINES_PER_MINUTE
+        await world.clock.advance(60_000)
+        refused.tell("192.0.2.1", b"Bearer x")
+    assert lines[-1]["held_back"] == 1_000 - LINES_PER_MINUTE

@@ -11,6 +11,7 @@ from typing import Any, Final
 import structlog
 
 from tickwheel.domain.ids import IdError, parse_job_id
+from tickwheel.interfaces.http.refused_tokens import RefusedTokens, claimed_key
 from tickwheel.interfaces.http.resource import Call
 from tickwheel.ports.clock import Clock
 from tickwheel.ports.spans import Attribute
@@ -19,6 +20,7 @@ from tickwheel.services.tracing.request_traces import RequestTraces
 ID_CHARS: Final = 8
 """Of a process, in the ids that it gives."""
 REQUEST_ID: Final = b"x-request-id"
+UNAUTHORIZED: Final = 401
 _SOUND: Final = re.compile(rb"[A-Za-z0-9._:/+=@-]{1,128}", re.ASCII)
 MAKES_JOBS: Final = frozenset(
     {
@@ -41,6 +43,7 @@ class RequestLog:
         self._prefix = prefix
         self._log = structlog.get_logger().bind()  # a logger found once: it is called for each request
         self._numbers = count(1)
+        self._refused = RefusedTokens(clock)
 
     def begin(self, call: Call, route: str) -> None:
         """Before anything is done for it."""
@@ -63,11 +66,27 @@ class RequestLog:
             if call.job_id:
                 about["tickwheel.job_id"] = call.job_id
             self._traces.end(call.trace, f"{method} {route}", status, about)
+        if status == UNAUTHORIZED and b"authorization" in call.headers:
+            self._refused.tell(call.source, call.headers[b"authorization"])
         if self._writes_lines:
             took_ms = self._clock.monotonic_ms() - call.begun_mono_ms
             self._log.info(
-                "http.request", method=method, route=route, status=status, took_ms=took_ms, **known_of(call)
+                "http.request",
+                method=method,
+                route=route,
+                status=status,
+                took_ms=took_ms,
+                source=call.source,
+                **(_refused(call) if status == UNAUTHORIZED else known_of(call)),
             )
+
+
+def _refused(call: Call) -> dict[str, Any]:
+    """Of a request that nobody is known to have sent."""
+    known = {"request_id": call.request_id.decode()}
+    if key_id := claimed_key(call.headers.get(b"authorization", b"")):
+        known["key_id"] = key_id
+    return known
 
 
 def known_of(call: Call) -> dict[str, Any]:

@@ -68,9 +68,14 @@ class Call:
 
     def act(self, action: str) -> Act:
         """Who does this, for the audit log."""
-        client = self.scope.get("client")
         trace = "" if self.trace is None else stored_context(self.trace.context)
-        return Act(self.principal.name, action, client[0] if client else "", trace)
+        return Act(self.principal.name, action, self.source, trace)
+
+    @property
+    def source(self) -> str:
+        """The address at the other end of the connection, a proxy's if one stands in front; it may be unknown."""
+        client = self.scope.get("client")
+        return client[0] if client else ""
 
     def path(self, name: str) -> str:
         """The variable part of the path with this name."""
