@@ -10,6 +10,8 @@ import pytest
 import yaml  # type: ignore[import-untyped]
 
 from tickwheel.adapters.telemetry.catalogue import FAMILIES, Kind
+from tickwheel.domain.slo import LATE_LEAST
+from tickwheel.domain.slo import RULES as SLO_RULES
 
 from .alert_cases import CASES, Case
 from .tools import DEPLOY, binary
@@ -66,6 +68,46 @@ def test_alert_fires_when_it_should_and_not_before(alert: str, tmp_path: Path) -
     }
     (tmp_path / "cases.yml").write_text(yaml.safe_dump(document))
     promtool("test", "rules", str(tmp_path / "cases.yml"))
+
+
+def test_few_late_starts_alarm_nobody(tmp_path: Path) -> None:
+    def stopped(late: int) -> Mapping[str, str]:
+        """A calm hour, and then all that was due while the server was stopped is late."""
+        return {
+            'tickwheel_slo_target_ratio{objective="HIGH"}': "0.999x65",
+            'tickwheel_slo_starts_total{objective="HIGH"}': f"0x60 {late}x5",
+            'tickwheel_slo_late_total{objective="HIGH"}': f"0x60 {late}x5",
+        }
+
+    alert, case = "TickwheelBudgetBurnsFast", Case({}, {}, 62)
+    few, many = LATE_LEAST // 2, LATE_LEAST * 2  # Prometheus extrapolates
+    document = {
+        "rule_files": [str(RULES / "recording.yml"), str(RULES / "alerts.yml")],
+        "evaluation_interval": "1m",
+        "tests": [
+            case_of(stopped(few), alert, case, fires=False),
+            case_of(stopped(many), alert, case, fires=True),
+        ],
+    }
+    (tmp_path / "cases.yml").write_text(yaml.safe_dump(document))
+    promtool("test", "rules", str(tmp_path / "cases.yml"))
+
+
+def test_alerts_on_budgets_are_the_rules_of_the_server() -> None:
+    found = {
+        rule["labels"]["rule"]: (rule["labels"]["severity"], " ".join(rule["expr"].split()))
+        for rule in rules("alerts.yml")
+        if "rule" in rule["labels"]
+    }
+    assert found == {
+        rule.name: (
+            "page" if rule.page else "ticket",
+            f"tickwheel:slo_burn:rate{rule.long.label} >= {rule.burn_tenths / 10:g} "
+            f"and tickwheel:slo_burn:rate{rule.short.label} >= {rule.burn_tenths / 10:g} "
+            f"and tickwheel:slo_late:increase{rule.long.label} >= {LATE_LEAST}",
+        )
+        for rule in SLO_RULES
+    }
 
 
 def test_alerts_say_how_bad_it_is_and_what_to_do() -> None:

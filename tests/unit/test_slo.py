@@ -6,6 +6,7 @@ from tickwheel.config import load_settings
 from tickwheel.domain.errors import ConfigError
 from tickwheel.domain.job import Lane
 from tickwheel.domain.slo import (
+    LATE_LEAST,
     OBJECTIVES_MOST,
     PERIOD_MS,
     Counted,
@@ -16,11 +17,13 @@ from tickwheel.domain.slo import (
     budget_left,
     burn_rate,
     parse_objective,
+    watched_rate,
 )
 
 MINUTE_MS, HOUR_MS = 60_000, 3_600_000
 TARGET = 999_000
 CALM = dict.fromkeys(Window, 0.0)
+MANY = dict.fromkeys(Window, 1_000)
 
 
 @pytest.mark.parametrize(
@@ -100,8 +103,32 @@ def test_what_is_late_is_counted_against_what_may_be() -> None:
     ],
 )
 def test_a_rule_needs_its_long_and_its_short_window(rates: dict[Window, float], name: str | None) -> None:
-    rule = alarming({**CALM, **rates})
+    rule = alarming({**CALM, **rates}, MANY, PERIOD_MS)
     assert (None if rule is None else rule.name) == name
+
+
+@pytest.mark.parametrize(
+    ("late", "watched_ms", "name"),
+    [
+        (LATE_LEAST - 1, PERIOD_MS, None),
+        (LATE_LEAST, PERIOD_MS, "fast"),
+        (LATE_LEAST, 5 * MINUTE_MS - 1, None),
+        (LATE_LEAST, 5 * MINUTE_MS, "fast"),
+    ],
+)
+def test_no_rule_is_met_by_few_late_starts_or_by_a_short_look(
+    late: int, watched_ms: int, name: str | None
+) -> None:
+    rule = alarming(dict.fromkeys(Window, 1_000.0), dict.fromkeys(Window, late), watched_ms)
+    assert (None if rule is None else rule.name) == name
+
+
+def test_what_was_not_watched_of_a_window_counts_as_calm() -> None:
+    counted = Counted(1_000, 300)
+    assert watched_rate(counted, TARGET, Window.FIVE_MINUTES, 5 * MINUTE_MS) == pytest.approx(300)
+    assert watched_rate(counted, TARGET, Window.HOUR, 5 * MINUTE_MS) == pytest.approx(25)
+    assert watched_rate(counted, TARGET, Window.HOUR, 9 * HOUR_MS) == pytest.approx(300)
+    assert watched_rate(counted, TARGET, Window.HOUR, 0) == 0
 
 
 def test_windows_look_back_as_far_as_they_say() -> None:

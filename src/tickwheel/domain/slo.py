@@ -7,11 +7,16 @@ the budget is gone just when the 30 days are over, at 14.4 a fiftieth of it goes
 An alert looks at a long window, so that it is about something, and at a short one as well, so that it ends soon
 after the trouble does. (The windows and factors are those of Google's Site Reliability Workbook, chapter 5.)
 
+Few starts say little: one late start of one is a burn rate of 1,000. So no rule is met by fewer than `LATE_LEAST`
+late starts, nor before its short window was watched from end to end; and what of a window lies before the watch
+began counts as calm. Example: five minutes after a restart, 30 % late at 99.9 % is a burn rate of 300 in 5 minutes
+and of 300 * 5 / 60 = 25 in the hour.
+
 Example: 99.9 % of 10,000 starts leave room for 10 late ones. With 4 late so far, 60 % of the budget are left.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from enum import IntEnum
 from typing import Final, NamedTuple
 
@@ -22,6 +27,8 @@ PARTS: Final = 1_000_000
 PERIOD_MS: Final = 30 * 86_400_000
 LONGEST_BOUND_MS: Final = 86_400_000
 OBJECTIVES_MOST: Final = 100
+LATE_LEAST: Final = 10
+"""So many late starts in its long window make an alert; fewer may be chance."""
 TENANT_PREFIX: Final = "tenant:"
 _MINUTE_MS: Final = 60_000
 _HOUR_MS: Final = 3_600_000
@@ -149,14 +156,21 @@ def burn_rate(counted: Counted, target_ppm: int) -> float:
     return counted.late * PARTS / (counted.starts * (PARTS - target_ppm))
 
 
+def watched_rate(counted: Counted, target_ppm: int, window: Window, watched_ms: int) -> float:
+    """The burn rate of a window of which only so much was watched: the rest counts as just as busy, and calm."""
+    return burn_rate(counted, target_ppm) * min(watched_ms, window) / window
+
+
 def budget_left(counted: Counted, target_ppm: int) -> float:
     """Of the starts of the period so far; 1 = all, below 0 = overdrawn."""
     return 1.0 - burn_rate(counted, target_ppm)
 
 
-def alarming(rates: dict[Window, float]) -> Rule | None:
-    """The most urgent rule that these burn rates meet."""
+def alarming(rates: Mapping[Window, float], late: Mapping[Window, int], watched_ms: int) -> Rule | None:
+    """The most urgent rule that is met by these burn rates and numbers of late starts."""
     for rule in RULES:
+        if watched_ms < rule.short or late[rule.long] < LATE_LEAST:
+            continue
         if min(rates[rule.long], rates[rule.short]) * 10 >= rule.burn_tenths:
             return rule
     return None

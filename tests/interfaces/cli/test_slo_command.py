@@ -3,7 +3,10 @@
 import json
 from collections.abc import Callable
 
+import pytest
 from click.testing import Result
+
+from tickwheel.interfaces.cli.slo import budget_text
 
 from .server_process import ServerProcess, wait_until
 
@@ -26,3 +29,11 @@ def test_objectives_are_shown(call: Callable[..., Result], server: ServerProcess
     told = json.loads(call("slo", "--json").stdout)
     assert [one["name"] for one in told["objectives"]] == ["CRITICAL", "HIGH", "DEFAULT", "LOW"]
     assert call("slo", "--tenant", "acme").stderr.startswith("There is no objective")
+
+
+@pytest.mark.parametrize(
+    ("left_percent", "shown"),
+    [(100.0, "100.0 %"), (0.0, "0.0 %"), (-50.0, "spent 1.5x"), (-99_900.0, "spent 1,000x")],
+)
+def test_a_budget_that_is_spent_says_how_many_times(left_percent: float, shown: str) -> None:
+    assert budget_text(left_percent) == shown

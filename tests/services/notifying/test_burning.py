@@ -30,6 +30,7 @@ class Scene:
         self.clock = VirtualClock()
         self.store = MemoryStore(self.clock)
         self.punctuality = Punctuality(parse_objectives(objectives), self.clock, "node-1")
+        self.clock.step_ms(72 * HOUR_MS)  # all windows are watched from end to end
         self.watch = BurnWatch(self.punctuality, self.store, self.clock)
 
     async def open(self) -> "Scene":
@@ -85,8 +86,8 @@ async def test_what_is_noted_says_how_fast_and_where() -> None:
     await scene.watch.look()
     [notice] = await scene.store.notices(1)
     assert notice.detail == (
-        "fast: 50.0 times too fast in 1h and 50.0 times in 5m, as node node-1 counts; "
-        "nothing of the budget is left"
+        "fast: 50.0 times too fast in 1h and 50.0 times in 5m, 50 late starts, "
+        "as node node-1 counts; nothing of the budget is left"
     )
 
 

@@ -15,8 +15,9 @@ def slo(api: Api) -> None:
     """Show how late starts are, and what of the error budget is left.
 
     Objectives are set with --slo of the server, by lane and by tenant. BUDGET is what is left of the late starts
-    that 30 days allow; a burn rate of 1 uses it up in just that time. Counted is what the node that answers has
-    started since it runs; of a cluster, Prometheus has the sum. --tenant shows a tenant's own.
+    that 30 days allow ("spent 3.0x": three times as many were late); a burn rate of 1 uses it up in just that time.
+    Counted is what the node that answers has started since it runs; of a cluster, Prometheus has the sum. An alert
+    takes ten late starts. --tenant shows a tenant's own.
     """
     api.show(calls.slo(api.tenant), _show)
 
@@ -52,10 +53,18 @@ def _row(one: Objective) -> tuple[str, ...]:
         f"{one.starts:,}",
         f"{one.late:,}",
         "-" if one.on_time_percent is None else f"{one.on_time_percent:.2f} %",
-        f"{one.budget_left_percent:.1f} %",
+        budget_text(one.budget_left_percent),
         *(f"{rates[window]:.1f}" for window in ("5m", "1h", "6h", "3d")),
         one.alert or "-",
     )
+
+
+def budget_text(left_percent: float) -> str:
+    """What is left of an error budget, or how many times it is spent."""
+    if left_percent >= 0:
+        return f"{left_percent:.1f} %"
+    times = 1 - left_percent / 100
+    return f"spent {times:,.{0 if times >= 100 else 1}f}x"
 
 
 def _length(length_ms: int) -> str:

@@ -48,8 +48,8 @@ class BurnWatch:
         left = f"{one.budget_left:.0%}" if one.budget_left > 0 else "nothing"
         detail = (
             f"{rule.name}: {one.burn_rates[rule.long]:.1f} times too fast in {rule.long.label} and "
-            f"{one.burn_rates[rule.short]:.1f} times in {rule.short.label}, as node {self._punctuality.node} "
-            f"counts; {left} of the budget is left"
+            f"{one.burn_rates[rule.short]:.1f} times in {rule.short.label}, {one.late[rule.long]:,} late starts, "
+            f"as node {self._punctuality.node} counts; {left} of the budget is left"
         )
         return Notice(
             Kind.BURNING,
