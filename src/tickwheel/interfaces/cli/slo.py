@@ -16,8 +16,8 @@ def slo(api: Api) -> None:
 
     Objectives are set with --slo of the server, by lane and by tenant. BUDGET is what is left of the late starts
     that 30 days allow ("spent 3.0x": three times as many were late); a burn rate of 1 uses it up in just that
-    time. Counted is what the node that answers has started since it runs; of a cluster, Prometheus has the sum. An alert
-    takes ten late starts. --tenant shows a tenant's own.
+    time. Counted is what the node that answers has started since it runs; of a cluster, Prometheus has the sum. An
+    alert takes ten late starts. --tenant shows a tenant's own.
     """
     api.show(calls.slo(api.tenant), _show)
 
