@@ -20,8 +20,8 @@ SLO_OPERATIONS: Final = (
         "adds up and remembers. `alert` is `fast` (14.4 in an hour and in 5 minutes), `medium` (6 in 6 hours and "
         "in 30 minutes) or `slow` (1 in 3 days and in 6 hours); it takes ten late starts in the long span, and a "
         "node that has watched the short one from end to end. What was not watched of a span counts as calm. Runs "
-        "that were held because their host answered nothing are not counted. Below 0, `budget_left_percent` says how "
-        "far the budget is overdrawn: -100 is spent twice. A token of one tenant sees that tenant's own.",
+        "that were held because their host answered nothing are not counted. Below 0, `budget_left_percent` says "
+        "how far the budget is overdrawn: -100 is spent twice. A token of one tenant sees that tenant's own.",
         params=(
             Param(
                 "tenant_id",
