@@ -108,6 +108,15 @@ def standing(vitals: Vitals, now_ms: int) -> tuple[Standing, str]:
     return Standing.IDLE, "Nothing was due in the last minute, and nothing waits."
 
 
+def waiting_text(vitals: Vitals, now_ms: int) -> str:
+    """`7 due runs wait, the oldest for 34.0 s`; nothing if none does."""
+    count = vitals.backlog + vitals.held
+    if not count:
+        return ""
+    oldest = f", the oldest for {seconds_text(now_ms - vitals.oldest_due_ms)}" if vitals.oldest_due_ms else ""
+    return f"{count:,} due {'runs wait' if count != 1 else 'run waits'}{oldest}"
+
+
 def seconds_text(length_ms: int) -> str:
     """`1.4 s`, `3 min 20 s`, `2 h 5 min`."""
     if length_ms < 60_000:

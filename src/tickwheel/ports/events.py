@@ -124,6 +124,14 @@ class HostClosed(msgspec.Struct, frozen=True):
     waiting_count: int
 
 
+class StoreRefusing(msgspec.Struct, frozen=True):
+    """The store takes no writes from now on, and why; or it takes them again, after so long."""
+
+    refuses: bool
+    error: str = ""
+    after_ms: int = 0
+
+
 class IngestShedding(msgspec.Struct, frozen=True):
     """New jobs are refused (429) from now on, or taken again. `why` is a value of `domain.shedding.Why`."""
 
@@ -248,6 +256,7 @@ Event: TypeAlias = (
     | RunsUnserved
     | HostOpened
     | HostClosed
+    | StoreRefusing
     | IngestShedding
     | ClockStepped
     | ClockDiffers

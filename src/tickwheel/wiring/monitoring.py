@@ -20,6 +20,7 @@ from tickwheel.services.punctuality import Punctuality
 from tickwheel.services.remote.routes import Routes
 from tickwheel.services.scheduler import Scheduler
 from tickwheel.services.shedding import Shedding
+from tickwheel.services.store_writes import StoreWrites
 from tickwheel.services.supervision import supervise
 from tickwheel.services.totals import Totals
 from tickwheel.wiring.cluster import Cluster
@@ -44,6 +45,7 @@ class Monitoring:
         self._clock = clock
         self.metrics = Metrics(process, settings.metrics_tenants)
         self.calls = StoreCalls(self.metrics)
+        self.writes = StoreWrites(clock)
         self.punctuality = Punctuality(parse_objectives(settings.slo), clock, name)
         self.tracing = open_tracing(settings, clock, name)
         self.sinks: Sequence[EventSink] = (self.metrics, self.punctuality, *self.tracing.sinks)
@@ -69,6 +71,9 @@ class Monitoring:
         metrics, clock = self.metrics, self._clock
         add_shedding_gauges(metrics, shedding)
         add_access_gauges(metrics, authentication)
+        self.writes.tell(events)
+        watch = partial(self.writes.run, store.check)
+        self._counting = [("writes", partial(supervise, "writes", watch, clock, events))]
         self.tracing.show(metrics)
         self._exporting = partial(supervise, "traces", self.tracing.run, clock, events)
         if cluster is not None:
@@ -98,7 +103,7 @@ class Monitoring:
         audit = StandingAudit(store=store, clock=clock, events=events, is_leader=is_leader)
         add_total_gauges(self.metrics, totals)
         add_audit_gauges(self.metrics, audit)
-        self._counting = [
+        self._counting += [
             ("totals", partial(supervise, "totals", totals.run, clock, events)),
             ("audit", partial(supervise, "audit", audit.run, clock, events)),
         ]

@@ -140,7 +140,7 @@ class Node:
             version=version("tickwheel"),
             roles=settings.roles,
         )
-        self.lookout = Lookout(pulse, store, clock)
+        self.lookout = Lookout(pulse, store, clock, monitoring.writes)
         if cluster is not None:
             cluster.vitals = pulse.vitals
         self.workers = build_desk(settings, store, queue, clock, events, scheduler, tenants.egress_of)
@@ -299,7 +299,7 @@ class _Parts:
         exposed, remedy = exposure_of(settings)
         if exposed:
             structlog.get_logger().warning("store.unsafe", warning=f"{exposed}; run: {remedy}")
-        store = measured(embedded, self._monitoring.calls, clock)
+        store = measured(embedded, self._monitoring.calls, clock, self._monitoring.writes)
         try:
             queue = open_queue(queue_url(self._settings), self._settings, clock)
             holdings = Holdings(await store.acquire(self._worker))
@@ -327,7 +327,7 @@ class _Parts:
         """A node that shares its store with others."""
         settings = self._settings
         shared, warnings = await open_shared_store(settings, clock)
-        store = measured(shared, self._monitoring.calls, clock)
+        store = measured(shared, self._monitoring.calls, clock, self._monitoring.writes)
         try:
             for warning in warnings:
                 structlog.get_logger().warning("store.unsafe", warning=warning)

@@ -1,8 +1,10 @@
 """A full or failing disk refuses writes clearly, keeps what was written, and is forgotten once it has room."""
 
 import asyncio
+import os
 import resource
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -68,6 +70,19 @@ async def test_a_failing_file_system_refuses_and_recovers(store: SqliteStore, fo
     await store.aclose()
     assert query(folder, "SELECT name FROM jobs ORDER BY name") == [("job-0",), ("job-10",)]
     assert query(folder, "PRAGMA integrity_check") == [("ok",)]
+
+
+async def test_the_check_tells_a_disk_that_has_room_for_the_check_only(
+    store: SqliteStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for free_bytes, is_full in ((8_192, True), (1 << 30, False)):
+        found = SimpleNamespace(f_bavail=free_bytes // 4096, f_frsize=4096, f_blocks=1 << 20)
+        monkeypatch.setattr(os, "statvfs", lambda path, found=found: found)
+        if is_full:
+            with pytest.raises(StoreUnavailable, match=r"the disk is full \(8 KiB are free\)"):
+                await store.check()
+        else:
+            await store.check()
 
 
 async def test_the_check_really_writes(store: SqliteStore, folder: Path) -> None:

@@ -83,6 +83,13 @@ async def test_an_unfit_node_is_not_ready_and_lives(world: HttpWorld) -> None:
     assert (await client.get("/healthz")).status == 200
 
 
+async def test_a_node_whose_store_takes_no_writes_is_not_ready(world: HttpWorld) -> None:
+    client = AsgiClient(build_app(replace(world.deps, refusal=lambda: "the disk is full")))
+    reply = await client.get("/readyz")
+    assert (reply.status, reply.code) == (503, "store_unavailable")
+    assert reply.json["detail"] == "The store takes no writes: the disk is full"
+
+
 async def test_a_node_without_the_api_serves_health_and_metrics_only(world: HttpWorld) -> None:
     client = AsgiClient(build_app(replace(world.deps, serves_api=False)))
     for path in ("/healthz", "/readyz", "/metrics"):

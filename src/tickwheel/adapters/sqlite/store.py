@@ -38,6 +38,7 @@ from tickwheel.adapters.sqlite.notices import SqliteNotices
 from tickwheel.adapters.sqlite.ownership import Ownership
 from tickwheel.adapters.sqlite.readers import Reader
 from tickwheel.adapters.sqlite.registry import SqliteRegistry
+from tickwheel.adapters.sqlite.room import check_room
 from tickwheel.adapters.sqlite.specs import SqliteSpecs
 from tickwheel.adapters.sqlite.sweep import Sweeper
 from tickwheel.adapters.sqlite.writer import Writer
@@ -100,7 +101,7 @@ class SqliteStore(SqliteRegistry, SqliteSpecs, SqliteExplaining, SqliteNotices):
     """Implements `ports.store.Store` and `Registry`; made by `open_sqlite_store`."""
 
     def __init__(self, folder: Path, connection: apsw.Connection, lock: FolderLock, clock: Clock) -> None:
-        self._clock, self._lock = clock, lock
+        self._clock, self._lock, self._folder = clock, lock, folder
         self._ownership, self._changes = Ownership(), ChangeCount()
         self._sweeper = Sweeper()
         self._owner_reader = Reader(folder / DATABASE_NAME, "sqlite-owner-reader")
@@ -272,6 +273,7 @@ class SqliteStore(SqliteRegistry, SqliteSpecs, SqliteExplaining, SqliteNotices):
 
     async def check(self) -> None:
         await self._writer.submit(dead.touch)
+        check_room(self._folder)
 
     async def aclose(self) -> None:
         """Finish what was asked for, close the file and let the folder go. Again: nothing."""

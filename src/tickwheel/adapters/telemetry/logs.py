@@ -34,6 +34,7 @@ from tickwheel.ports.events import (
     SessionEnded,
     ShardsLeft,
     ShardsTaken,
+    StoreRefusing,
     TimersLoaded,
     WorkerLost,
     WorkerResized,
@@ -149,6 +150,10 @@ class LogSink:
             case HostClosed():
                 tell = self._log.debug if event.open_ms < NEWS_MS else self._log.info
                 tell("host.answers_again", host=event.host, after_ms=event.open_ms, waiting=event.waiting_count)
+            case StoreRefusing(refuses=True):
+                self._log.error("store.refuses_writes", error=event.error)
+            case StoreRefusing():
+                self._log.info("store.takes_writes", after_ms=event.after_ms)
             case IngestShedding(sheds=True):
                 self._log.warning("ingest.shedding", why=event.why)
             case IngestShedding():

@@ -157,6 +157,7 @@ def _app(node: Node, mode: Mode) -> ASGIApp:
             quotas=node.tenancy.quotas,
             notifications=node.notifying.rules,
             unfit=node.unfit_reason,
+            refusal=lambda: node.monitoring.writes.refusal,
             serves_api=node.serves_api,
             waits_for=node.waits_for,
             workers=node.workers,

@@ -31,11 +31,11 @@ from tickwheel.services.tenants import Tenants
 class Deps:
     """`metrics` gives the Prometheus text; `authentication` says whose a request is, `quotas` may refuse it then.
 
-    `unfit` says why this node should get no requests, or nothing. With `serves_api` false there is only what load
-    balancers and monitoring ask for. `waits_for` says why due runs of a tenant are held back here. `workers`
-    serves those that poll, `demand` says how many workers are needed, `punctuality` how late starts are; None: not
-    on this node. `shards` None: this node is alone on its store. `watch`
-    sees all requests.
+    `unfit` says why this node should get no requests, `refusal` why the store takes no writes, or nothing. With
+    `serves_api` false there is only what load balancers and monitoring ask for. `waits_for` says why due runs of a
+    tenant are held back here. `workers` serves those that poll, `demand` says how many workers are needed,
+    `punctuality` how late starts are; None: not on this node. `shards` None: this node is alone on its store.
+    `watch` sees all requests.
     """
 
     jobs: Jobs
@@ -46,6 +46,7 @@ class Deps:
     metrics: Callable[[], bytes]
     authentication: Authentication
     unfit: Callable[[], str] = lambda: ""
+    refusal: Callable[[], str] = lambda: ""
     serves_api: bool = True
     waits_for: Callable[[Target, str], str | None] = lambda target, tenant_id: None
     workers: WorkerDesk | None = None

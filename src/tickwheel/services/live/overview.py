@@ -6,21 +6,24 @@ from typing import Final
 import msgspec
 
 from tickwheel.domain.errors import TickwheelError
-from tickwheel.domain.vitals import Standing, Vitals, standing
+from tickwheel.domain.vitals import Standing, Vitals, seconds_text, standing, waiting_text
 from tickwheel.ports.clock import Clock
 from tickwheel.ports.store import Counts, Store
 from tickwheel.services.live.pulse import NodeView, Pulse
 from tickwheel.services.ownership.membership import Standing as MemberStanding
+from tickwheel.services.store_writes import StoreWrites
 
 TICK_MS: Final = 1_000
 _FRESH_MS: Final = 900
+PATIENCE_MS: Final = 2_000
+"""A store that has not counted within it is told not to answer: those that look on hear something in any case."""
 
 
 class Overview(msgspec.Struct, frozen=True):
     """What is told. `counts` None: the store did not answer, and `says` tells why."""
 
     now_ms: int
-    standing: Standing | None  # None: the store does not answer
+    standing: Standing | None  # None: the store does not answer, or takes no writes
     says: str
     vitals: Vitals
     nodes: list[NodeView]
@@ -37,12 +40,13 @@ class Overview(msgspec.Struct, frozen=True):
 class Lookout:
     """Gives the overview of now, and wakes who waits for the next one. `close` lets everybody go."""
 
-    def __init__(self, pulse: Pulse, store: Store, clock: Clock) -> None:
-        self.pulse = pulse
+    def __init__(self, pulse: Pulse, store: Store, clock: Clock, writes: StoreWrites | None = None) -> None:
+        self.pulse, self._writes = pulse, writes or StoreWrites(clock)
         self._store, self._clock = store, clock
         self._latest: Overview | None = None
         self._at_ms = 0
         self._turn = asyncio.Lock()
+        self._counting: asyncio.Task[Counts] | None = None
         self.closed = asyncio.Event()
 
     async def look(self) -> Overview:
@@ -66,14 +70,41 @@ class Lookout:
     def close(self) -> None:
         """No more ticks: whoever looks on is to go."""
         self.closed.set()
+        if self._counting is not None:
+            self._counting.cancel()
 
     async def _make(self) -> Overview:
+        word: Standing | None = None
+        counts, trouble = await self._count()
         now_ms, vitals = self._clock.now_ms(), self.pulse.all()
-        try:
-            counts: Counts | None = await self._store.counts()
-        except TickwheelError as error:
-            counts, word, says = None, None, f"The store does not answer: {error}"
+        if self._writes.refusal:
+            since = seconds_text(max(0, now_ms - self._writes.since_ms))
+            says = f"The store has taken no writes for {since}: {self._writes.refusal}.{_left(vitals, now_ms)}"
+        elif counts is None:
+            says = f"The store does not answer: {trouble}.{_left(vitals, now_ms)}"
         else:
             word, says = standing(vitals, now_ms)
         starts, failures = self.pulse.recent.by_second()
         return Overview(now_ms, word, says, vitals, self.pulse.nodes(), counts, starts, failures)
+
+    async def _count(self) -> tuple[Counts | None, str]:
+        """What the store counts, or why there is nothing. One that hangs is asked once, however often this is."""
+        if self._counting is None:
+            self._counting = asyncio.ensure_future(self._store.counts())
+        patience = asyncio.ensure_future(self._clock.sleep_ms(PATIENCE_MS))
+        try:
+            await asyncio.wait({self._counting, patience}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            patience.cancel()
+        if not self._counting.done():
+            return None, f"it has said nothing for {seconds_text(PATIENCE_MS)}"
+        counted, self._counting = self._counting, None
+        try:
+            return counted.result(), ""
+        except TickwheelError as error:
+            return None, str(error)
+
+
+def _left(vitals: Vitals, now_ms: int) -> str:
+    waiting = waiting_text(vitals, now_ms)
+    return f" Until it does, {waiting}." if waiting else ""

@@ -44,6 +44,9 @@ class ServerRoutes:
             await self._deps.store.check()
         except TickwheelError as error:
             return problem("store_unavailable", str(error))
+        refusal = self._deps.refusal()
+        if refusal:
+            return problem("store_unavailable", f"The store takes no writes: {refusal}")
         unfit = self._deps.unfit()
         return problem("not_ready", unfit) if unfit else ok(ReadyBody("ready"))
 
