@@ -23,6 +23,7 @@ class Installation:
             "webhook_secret": [PLANTED["webhook_secret"]],
             "jwt_secret": PLANTED["jwt_secret"],
             "jwt_audience": "tickwheel",
+            "jwt_all_tenants": True,
             "secrets_key": [PLANTED["secrets_key"]],
             "egress_proxy": [f"spare=http://user:{PLANTED['the password of the proxy']}@127.0.0.1:9"],
             "allow_loopback": True,

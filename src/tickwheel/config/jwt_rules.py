@@ -13,6 +13,7 @@ _MEANINGLESS_ALONE: Final = (
     "jwt_issuer",
     "jwt_leeway_seconds",
     "jwt_tenant_claim",
+    "jwt_all_tenants",
     "jwt_role_claim",
     "jwt_default_role",
 )

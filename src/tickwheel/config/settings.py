@@ -126,8 +126,9 @@ class Settings:
     jwt_audience: str = _setting("", "What the claim aud of a JSON Web Token must name; required with jwt_….")
     jwt_issuer: str = _setting("", "What its claim iss must be (default: anything).")
     jwt_leeway_seconds: int = _setting(30, "How far its clock may be off.", low=0, high=600)
-    jwt_tenant_claim: str = _setting(
-        "tenant_id", "Claim that names the tenant, * for all of them; a.b is a path into it."
+    jwt_tenant_claim: str = _setting("tenant_id", "Claim that names the tenant; a.b is a path into it.")
+    jwt_all_tenants: bool = _setting(
+        False, "Let a tenant claim of * stand for all tenants. Only where nobody chooses that claim himself."
     )
     jwt_role_claim: str = _setting("role", "Claim that names the role, or a list of roles; a.b is a path into it.")
     jwt_default_role: str = _setting("", "Role of a token that names none (default: it is refused).")

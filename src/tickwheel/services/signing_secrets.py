@@ -23,6 +23,7 @@ from tickwheel.domain.errors import (
     VersionMismatch,
 )
 from tickwheel.domain.requests.target_rules import secret_name_fault
+from tickwheel.domain.requests.tenancy import check_new_tenant
 from tickwheel.domain.sealed import signing_context
 from tickwheel.domain.signing_key import (
     DEFAULT_NAME,
@@ -125,6 +126,7 @@ class SigningSecrets:
 
     async def create(self, tenant_id: str, name: str, value: str | None = None, *, act: Act) -> Made:
         """Make one, with a value of yours or a random one. Raises `InvalidRequest` and `Conflict`."""
+        check_new_tenant(tenant_id)
         fault = secret_name_fault(name)
         if fault is not None:
             raise InvalidRequest([FieldProblem("name", fault)])

@@ -17,6 +17,7 @@ import msgspec
 from tickwheel.domain.egress import EgressPolicy
 from tickwheel.domain.errors import NotFound, StoreUnavailable
 from tickwheel.domain.quotas import NOTHING_SET, TenantSettings
+from tickwheel.domain.requests.tenancy import check_new_tenant
 from tickwheel.ports.clock import Clock
 from tickwheel.ports.registry import NO_TENANT, TENANT, Act, Record, Registry
 from tickwheel.services.record_cache import REFRESH_MS, RecordCache
@@ -75,8 +76,10 @@ class Tenants:
     ) -> TenantView:
         """Make or replace the record; only at `expected_version`, if that is given.
 
-        Raises `VersionMismatch` and `NotFound` (there is no record of that version).
+        Raises `InvalidRequest`, `VersionMismatch` and `NotFound` (there is no record of that version).
         """
+        if tenant_id != DEFAULTS and self._cache.get(tenant_id, tenant_id) is None:
+            check_new_tenant(tenant_id)
         body = msgspec.json.encode(settings).decode()
         record = Record(TENANT, tenant_id, tenant_id, body)
         stored = await self._registry.put_record(record, act, expected_version=expected_version, shown=body)

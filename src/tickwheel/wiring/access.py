@@ -104,6 +104,7 @@ def _verifier(settings: Settings, clock: Clock) -> TokenVerifier:
             leeway_s=settings.jwt_leeway_seconds,
             tenant_claim=settings.jwt_tenant_claim,
             role_claim=settings.jwt_role_claim,
+            all_tenants=settings.jwt_all_tenants,
             default_role=Role(settings.jwt_default_role) if settings.jwt_default_role else None,
         ),
         clock,

@@ -169,11 +169,18 @@ async def test_the_name_of_a_key_is_compared_and_nothing_else(key_id: str) -> No
         ({"iss": None}, "no iss"),
         ({"sub": None}, "no subject"),
         ({"sub": ""}, "no subject"),
-        ({"sub": "line\nbreak"}, "no subject"),
+        ({"sub": "line\nbreak"}, "subject (claim sub) has an unprintable character (U+000A) at character 5"),
+        ({"sub": "a\u202eb"}, "(U+202E) at character 2"),
+        ({"sub": "  "}, "subject (claim sub) shows nothing"),
+        ({"sub": "x" * 300}, "has 300 characters"),
+        ({"tenant_id": ".."}, "tenant (claim tenant_id) means something else"),
+        ({"tenant_id": "a\u202eb"}, "invisible character (U+202E)"),
+        ({"tenant_id": " acme"}, "blank at an end"),
+        ({"tenant_id": "*"}, "takes none of those"),
         ({"tenant_id": None}, "no tenant"),
         ({"tenant_id": ""}, "no tenant"),
         ({"tenant_id": ["acme"]}, "no tenant"),
-        ({"tenant_id": "bad\x00name"}, "no tenant"),
+        ({"tenant_id": "bad\x00name"}, "control character (U+0000)"),
         ({"role": None}, "no role"),
         ({"role": "king"}, "no role"),
         ({"role": []}, "no role"),
@@ -190,8 +197,9 @@ async def test_the_clock_of_the_issuer_may_be_off_a_little() -> None:
     assert "expired" in await refusal(of_issuer(leeway_s=0), token(exp=NOW_S))
 
 
-async def test_star_stands_for_all_tenants_and_roles_add_up() -> None:
-    found = await of_issuer().verify(token(tenant_id="*", role=["reader", "worker", "unknown"]), NOW_MS)
+async def test_star_stands_for_all_tenants_where_that_is_set_and_roles_add_up() -> None:
+    text = token(tenant_id="*", role=["reader", "worker", "unknown"])
+    found = await of_issuer(all_tenants=True).verify(text, NOW_MS)
     assert found.principal.tenant_id is None
     assert found.principal.scopes == ROLE_SCOPES[Role.READER] | ROLE_SCOPES[Role.WORKER]
 

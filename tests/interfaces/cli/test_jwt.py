@@ -73,7 +73,7 @@ def test_tokens_of_an_issuer_open_the_api_for_their_tenant(
 ) -> None:
     keys = tmp_path / "keys.json"
     keys.write_bytes(issuer.key_set())
-    flags = ("--jwt-keys", issuer.url if from_address else str(keys), *AUDIENCE)
+    flags = ("--jwt-keys", issuer.url if from_address else str(keys), *AUDIENCE, "--jwt-all-tenants")
     with ServerProcess(*flags, folder=tmp_path, command="serve") as running:
         where = {"TICKWHEEL_URL": running.url}
         good = issuer.token()
@@ -109,6 +109,7 @@ def test_tokens_of_an_issuer_open_the_api_for_their_tenant(
         (("--jwt-keys", "keys.json", *AUDIENCE, "--jwt-default-role", "king"), "jwt-default-role: must be one of"),
         (("--jwt-keys", "keys.json", *AUDIENCE, "--jwt-role-claim", " "), "jwt-role-claim: must name a claim"),
         (AUDIENCE, "jwt-audience: means nothing without"),
+        (("--jwt-all-tenants",), "jwt-all-tenants: means nothing without"),
         (("--jwt-leeway-seconds", "60"), "jwt-leeway-seconds: means nothing without"),
     ],
 )

@@ -225,6 +225,58 @@ def test_control_characters_in_our_own_texts_are_refused(field: str, bad: str) -
     assert field in refused(BILLING, **{field: bad})
 
 
+@pytest.mark.parametrize(
+    ("name", "part"),
+    [
+        ("   ", "shows nothing"),
+        ("\u3164", "shows nothing"),
+        ("\u200d\u200d", "shows nothing"),
+        ("a\u202eb", "direction character (U+202E) at character 2"),
+        ("\u2066a", "direction character"),
+    ],
+)
+def test_a_name_must_be_seen_and_read_in_one_way(name: str, part: str) -> None:
+    assert part in refused(BILLING, job_name=name)["job_name"]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "nightly report",
+        " a ",
+        "\u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645",
+        "\U0001f468\u200d\U0001f469",
+        "*",
+        "..",
+    ],
+)
+def test_names_of_all_scripts_are_taken(name: str) -> None:
+    assert parse_job_request(raw({**ONCE, "job_name": name})).name == name
+
+
+@pytest.mark.parametrize(
+    ("tenant_id", "part"),
+    [
+        ("..", "means something else"),
+        (".", "means something else"),
+        ("*", "all tenants"),
+        ("  ", "shows nothing"),
+        (" acme", "blank at an end"),
+        ("acme\u00a0", "blank at an end"),
+        ("ac\u00a0me", "invisible character (U+00A0) at character 3"),
+        ("ac\u202eme", "invisible character (U+202E) at character 3"),
+        ("ac\u3164me", "invisible character (U+3164)"),
+    ],
+)
+def test_a_tenant_that_would_mislead_gets_nothing(tenant_id: str, part: str) -> None:
+    assert part in refused(ONCE, tenant_id=tenant_id)["tenant_id"]
+
+
+@pytest.mark.parametrize("tenant_id", ["acme", "Acme Inc.", "a/b", "Zürich", "株式会社", "***"])
+def test_tenants_of_all_scripts_are_taken(tenant_id: str) -> None:
+    assert parse_job_request(raw({**ONCE, "tenant_id": tenant_id})).tenant_id == tenant_id
+
+
 def test_a_lone_surrogate_in_our_own_text_is_refused() -> None:
     assert "lone surrogate" in problems_of(raw(ONCE)[:-1] + b', "job_name": "a\\ud800"}')["job_name"]
 

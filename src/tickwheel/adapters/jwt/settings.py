@@ -13,8 +13,8 @@ class JwtSettings:
     """`key_set` is a file or an https address of the issuer's public keys (JWKS), `secret` a shared one (HS256).
 
     `audience` has to be one of the token's `aud`; `issuer`, if set, its `iss`. Claims are names, or paths with
-    dots (`realm_access.roles`). A tenant claim of `*` stands for all tenants; `default_role` is for tokens
-    without one.
+    dots (`realm_access.roles`). With `all_tenants` a tenant claim of `*` stands for all of them; `default_role` is
+    for tokens without one.
     """
 
     audience: str
@@ -24,4 +24,5 @@ class JwtSettings:
     leeway_s: int = LEEWAY_SECONDS
     tenant_claim: str = "tenant_id"
     role_claim: str = "role"
+    all_tenants: bool = False
     default_role: Role | None = None

@@ -13,7 +13,7 @@ import jwt
 from tickwheel.adapters.jwt.key_sets import KeySet
 from tickwheel.adapters.jwt.settings import JwtSettings
 from tickwheel.domain.access import ROLE_SCOPES, Principal, Role, Scope
-from tickwheel.domain.requests.text_rules import tenant_fault
+from tickwheel.domain.requests.text_rules import new_tenant_fault, shows_nothing
 from tickwheel.ports.clock import Clock
 from tickwheel.ports.tokens import TokenRefused, Verified
 
@@ -88,17 +88,27 @@ class JwtVerifier:
 
     def _principal(self, claims: Mapping[str, Any]) -> Principal:
         subject = claims.get("sub")
-        if not isinstance(subject, str) or not 0 < len(subject) <= _SUBJECT_CHARS or not subject.isprintable():
+        if not isinstance(subject, str) or not subject:
             raise TokenRefused("The token names no subject (claim sub).")
+        fault = _subject_fault(subject)
+        if fault is not None:
+            raise TokenRefused(f"The token's subject (claim sub) {fault}.")
         return Principal(f"jwt:{subject}", self._scopes(claims), self._tenant(claims))
 
     def _tenant(self, claims: Mapping[str, Any]) -> str | None:
         name = self._settings.tenant_claim
         tenant = claim_at(claims, name)
-        if tenant == ALL_TENANTS:
-            return None
-        if not isinstance(tenant, str) or tenant_fault(tenant) is not None:
+        if not isinstance(tenant, str) or not tenant:
             raise TokenRefused(f"The token names no tenant (claim {name}).")
+        if tenant == ALL_TENANTS and self._settings.all_tenants:
+            return None
+        if tenant == ALL_TENANTS:
+            raise TokenRefused(
+                f"The token is for all tenants (claim {name}), and this server takes none of those."
+            )
+        fault = new_tenant_fault(tenant)
+        if fault is not None:
+            raise TokenRefused(f"The token's tenant (claim {name}) {fault}.")
         return tenant
 
     def _scopes(self, claims: Mapping[str, Any]) -> frozenset[Scope]:
@@ -122,6 +132,18 @@ def claim_at(claims: Mapping[str, Any], name: str) -> Any:
     for part in name.split("."):
         value = value.get(part) if isinstance(value, dict) else None
     return value
+
+
+def _subject_fault(subject: str) -> str | None:
+    """It goes into logs and the audit log, where it must be seen as it is."""
+    if len(subject) > _SUBJECT_CHARS:
+        return f"has {len(subject)} characters; at most {_SUBJECT_CHARS} are allowed"
+    if shows_nothing(subject):
+        return "shows nothing"
+    for position, letter in enumerate(subject):
+        if not letter.isprintable():
+            return f"has an unprintable character (U+{ord(letter):04X}) at character {position + 1}"
+    return None
 
 
 def _header(token: str) -> Mapping[str, Any]:

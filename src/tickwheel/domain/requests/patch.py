@@ -66,6 +66,7 @@ def patched(job: Job, patch: JobPatch) -> JobRequest:
     Raises `InvalidRequest`.
     """
     members = definition_of(job)
+    del members["tenant_id"]  # it stays what it is, by whatever rule it was made
     if patch.retimes:
         for name in TIME_FIELDS:
             members.pop(name, None)
@@ -78,7 +79,7 @@ def patched(job: Job, patch: JobPatch) -> JobRequest:
             members[name] = _merged(members.get(name, {}), value)
         else:
             members[name] = value
-    return parse_job_request(msgspec.json.encode(members))
+    return parse_job_request(msgspec.json.encode(members), job.tenant_id)
 
 
 def _without_nulls(value: Json) -> Json:

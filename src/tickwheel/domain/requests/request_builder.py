@@ -20,7 +20,7 @@ from tickwheel.domain.requests.target_rules import (
     header_faults,
     secret_name_fault,
 )
-from tickwheel.domain.requests.text_rules import key_fault, tag_faults, tenant_fault, text_fault
+from tickwheel.domain.requests.text_rules import key_fault, name_fault, new_tenant_fault, tag_faults, text_fault
 
 
 class Doubtful(ValueError):
@@ -130,10 +130,10 @@ def _assemble(
 ) -> JobRequest:
     key, name = body.idempotency_key, body.job_name or ""
     if body.tenant_id is not None:
-        if tenant_fault(body.tenant_id) is not None:
+        if new_tenant_fault(body.tenant_id) is not None:
             raise Doubtful("tenant_id")
         tenant_id = body.tenant_id
-    if (name and text_fault(name) is not None) or (key is not None and key_fault(key) is not None):
+    if (name and name_fault(name) is not None) or (key is not None and key_fault(key) is not None):
         raise Doubtful("job_name or idempotency_key")
     if body.tags and tag_faults(body.tags):
         raise Doubtful("tags")

@@ -16,7 +16,7 @@ from tickwheel.domain.requests.target_rules import (
     header_faults,
     secret_name_fault,
 )
-from tickwheel.domain.requests.text_rules import key_fault, tag_faults, tenant_fault, text_fault
+from tickwheel.domain.requests.text_rules import key_fault, name_fault, new_tenant_fault, tag_faults, text_fault
 
 _WANTED: Final = {
     Kind.STRING: "a string",
@@ -30,7 +30,8 @@ _WANTED: Final = {
     Kind.OBJECT_LIST: "an array of objects",
 }
 _TEXT_CHECKS: Final[dict[str, Callable[[str], str | None]]] = {
-    "tenant_id": tenant_fault,
+    "tenant_id": new_tenant_fault,
+    "job_name": name_fault,
     "idempotency_key": key_fault,
     "target.endpoint": endpoint_fault,
     "target.name": handler_name_fault,

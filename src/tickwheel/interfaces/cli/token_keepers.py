@@ -9,7 +9,7 @@ from tickwheel.config import Settings
 from tickwheel.domain.access import Role, Scope
 from tickwheel.domain.errors import FieldProblem, InvalidRequest
 from tickwheel.domain.job import DEFAULT_TENANT
-from tickwheel.domain.requests.text_rules import tenant_fault, text_fault
+from tickwheel.domain.requests.text_rules import new_tenant_fault, text_fault
 from tickwheel.interfaces.cli.api import Api
 from tickwheel.interfaces.cli.keeping import ASK_IT, act_of, explained
 from tickwheel.interfaces.client import calls
@@ -68,7 +68,7 @@ class StoreKeeper:
         from tickwheel.wiring import open_api_keys, system_clock
 
         tenant = fields["tenant_id"] or DEFAULT_TENANT
-        for name, fault in (("tenant_id", tenant_fault(tenant)), ("label", text_fault(fields["label"]))):
+        for name, fault in (("tenant_id", new_tenant_fault(tenant)), ("label", text_fault(fields["label"]))):
             if fault is not None:
                 raise InvalidRequest([FieldProblem(name, fault)])
         seconds = fields["expires_in_seconds"]

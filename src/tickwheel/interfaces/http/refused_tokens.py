@@ -1,7 +1,7 @@
 """A warning for tokens that are refused: where they came from, and of which key they claim to be.
 
-Whoever guesses, and whoever goes on with a key that was revoked, repeats it a thousand times. So each of them is told
-once a minute, and so many in all; what was held back is counted in the next line.
+Whoever guesses, and whoever goes on with a key that was revoked, repeats it a thousand times. So each of them is
+told once a minute, and so many in all; what was held back is counted in the next line.
 """
 
 from typing import Final

@@ -11,6 +11,7 @@ from tickwheel.domain.notifications.messages import compose_trial
 from tickwheel.domain.notifications.rule import NotificationRule
 from tickwheel.domain.redaction import redacted
 from tickwheel.domain.requests.target_rules import secret_name_fault
+from tickwheel.domain.requests.tenancy import check_new_tenant
 from tickwheel.ports.clock import Clock
 from tickwheel.ports.courier import Courier
 from tickwheel.ports.registry import NO_TENANT, NOTIFICATION, Act, AuditEntry, Record, Registry
@@ -99,6 +100,8 @@ class NotificationRules:
             raise InvalidRequest([FieldProblem("notification_name", fault)])
         self._courier.check(tenant_id, rule)
         known = {view.name for view in await self.list(tenant_id)}
+        if name not in known and tenant_id != NO_TENANT:
+            check_new_tenant(tenant_id)
         if name not in known and len(known) >= RULES_MAX:
             raise InvalidRequest([FieldProblem("", f"there are {RULES_MAX} rules already; delete one first")])
         body = msgspec.json.encode(rule).decode()

@@ -9,8 +9,8 @@ from tickwheel.domain.limits import BATCH_BODY_BYTES, BODY_BYTES, NAME_CHARS
 from tickwheel.domain.requests.compact_request import parse_compact_request
 from tickwheel.domain.requests.job_request import JobRequest
 from tickwheel.domain.requests.request import parse_job_request, split_batch
-from tickwheel.domain.requests.tenancy import own
-from tickwheel.domain.requests.text_rules import text_fault
+from tickwheel.domain.requests.tenancy import check_new_tenant, own
+from tickwheel.domain.requests.text_rules import name_fault
 from tickwheel.interfaces.http.admission import admit_for
 from tickwheel.interfaces.http.answers import CompactBody
 from tickwheel.interfaces.http.created_views import batch_body, created_body, location
@@ -84,6 +84,8 @@ class NewJobRoutes:
         tenant_id = tenant_filter(call)
         call.query.done()
         refuse_precondition(call)
+        if tenant_id is not None and call.principal.tenant_id is None:
+            check_new_tenant(tenant_id)
         name = _name(call)
         request = await self._named_request(call, tenant_id)
         admit_for(call, self._quotas, request.tenant_id)
@@ -113,7 +115,7 @@ def _tenant(call: Call) -> str:
 
 def _name(call: Call) -> str:
     name = call.path("name")
-    fault = text_fault(name)
+    fault = name_fault(name)
     if not 1 <= len(name) <= NAME_CHARS:
         fault = f"has {len(name)} characters; 1 to {NAME_CHARS} are allowed"
     if fault is not None:

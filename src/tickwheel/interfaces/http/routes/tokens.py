@@ -9,7 +9,7 @@ from tickwheel.domain.access import ROLE_SCOPES
 from tickwheel.domain.errors import FieldProblem, InvalidRequest
 from tickwheel.domain.job import DEFAULT_TENANT
 from tickwheel.domain.limits import BODY_BYTES
-from tickwheel.domain.requests.text_rules import tenant_fault, text_fault
+from tickwheel.domain.requests.text_rules import new_tenant_fault, text_fault
 from tickwheel.interfaces.http.access_bodies import (
     PrincipalBody,
     RotateRequest,
@@ -111,7 +111,7 @@ def _tenant_of(call: Call, request: TokenRequest) -> str:
     problems = []
     if request.all_tenants and request.tenant_id is not None:
         problems.append(FieldProblem("tenant_id", "goes not with all_tenants; leave one out", "conflict"))
-    fault = None if request.tenant_id is None else tenant_fault(request.tenant_id)
+    fault = None if request.tenant_id is None else new_tenant_fault(request.tenant_id)
     if fault is not None:
         problems.append(FieldProblem("tenant_id", fault))
     fault = text_fault(request.label)
