@@ -14,7 +14,7 @@ function tokens(text) {
       continue;
     }
     if (text[at] === '"') {
-      while (text[end] !== '"') end += text[end] === "\\" ? 2 : 1;
+      while (end < text.length && text[end] !== '"') end += text[end] === "\\" ? 2 : 1;
       end += 1;
     } else if (!SIGNS.includes(text[at])) {
       while (end < text.length && !SIGNS.includes(text[end]) && !BLANK.test(text[end])) end += 1;

@@ -1,31 +1,36 @@
 // Make a job, or change one: with a look at which times appear, move or vanish before anything is saved.
 
-import { call } from "./api.js";
-import { note } from "./dialogs.js";
+import { call, textOf } from "./api.js";
+import { clearNotes, note } from "./dialogs.js";
 import { fill, h } from "./dom.js";
-import { clock, count, knowsZone, offset, pretty, words } from "./format.js";
-import { button, choice, field, heading } from "./parts.js";
+import { conflict } from "./edit_conflict.js";
+import { fieldAbout, fieldsOf, inWords, isSame, valueOf } from "./edit_fields.js";
+import { changes, remarks, timesList, timesOf } from "./edit_preview.js";
+import { withTexts } from "./json_text.js";
+import { button, field as labelled, heading } from "./parts.js";
 import { go } from "./router.js";
-import { tenant, tenantQuery } from "./session.js";
+import { may, tenant, tenantQuery } from "./session.js";
 
-const LANES = ["CRITICAL", "HIGH", "DEFAULT", "LOW"];
-const METHODS = ["POST", "PUT", "PATCH", "GET", "DELETE"];
-const PLURALS = { appears: "appear", moves: "move", vanishes: "vanish", stays: "stay" };
-const COMPARED = 40;
-const SHOWN = 20;
 const PREVIEW_AFTER_MS = 300;
+const TIMING = ["cron_expression", "timezone", "start_at", "end_at"];
 
 export async function newPage({ signal }) {
-  const zone = Intl.DateTimeFormat().resolvedOptions().timeZone || "UTC";
-  const blank = { schedule_type: "CRON", cron_expression: "0 9 * * *", timezone: zone, priority: "DEFAULT", target: { type: "HTTP_WEBHOOK", method: "POST", endpoint: "" }, tags: [], retry_policy: { max_retries: 3 } };
+  const timezone = Intl.DateTimeFormat().resolvedOptions().timeZone || "UTC";
+  const execute_at = new Date(Date.now() + 3_600_000).toISOString();
+  const blank = { schedule_type: "CRON", cron_expression: "0 9 * * *", timezone, execute_at, priority: "DEFAULT", target: { type: "HTTP_WEBHOOK", method: "POST" }, retry_policy: { max_retries: 3 } };
   const form = new Form(blank, null, signal);
   return h("div", {}, heading("New job"), form.node);
 }
 
 export async function editPage({ params, signal }) {
-  const [job, headers] = await call("GET", `v1/jobs/${params.id}`, { query: tenantQuery(), signal, withHeaders: true });
-  const form = new Form(job, headers.get("etag"), signal);
+  const [job, etag] = await read(params.id, signal);
+  const form = new Form(job, etag, signal);
   return h("div", {}, heading(`Edit “${job.job_name || job.job_id}”`), form.node);
+}
+
+async function read(id, signal) {
+  const [job, headers] = await call("GET", `v1/jobs/${encodeURIComponent(id)}`, { query: tenantQuery(), signal, withHeaders: true });
+  return [job, headers.get("etag")];
 }
 
 class Form {
@@ -34,57 +39,30 @@ class Form {
     this.etag = etag;
     this.signal = signal;
     this.isNew = etag === null;
-    const text = (value, props = {}) => h("input", { type: "text", value: value ?? "", autocomplete: "off", spellcheck: "false", ...props });
-    const target = job.target;
-    this.controls = {
-      job_name: text(job.job_name),
-      type: choice([["CRON", "again and again"], ["ONE_OFF", "once"]], job.cron_expression ? "CRON" : "ONE_OFF", { disabled: !this.isNew }),
-      cron_expression: text(job.cron_expression),
-      timezone: text(job.timezone, { list: "zones" }),
-      execute_at: text(job.execute_at || new Date(Date.now() + 3_600_000).toISOString()),
-      "target.endpoint": text(target.endpoint, { type: "url", inputmode: "url" }),
-      "target.name": text(target.name),
-      "target.method": choice(METHODS.map((one) => [one, one]), target.method || "POST"),
-      priority: choice(LANES.map((one) => [one, words(one)]), job.priority, { disabled: !this.isNew }),
-      "retry_policy.max_retries": text(job.retry_policy?.max_retries ?? 3, { type: "number", min: "0", max: "100" }),
-      tags: text((job.tags || []).join(", ")),
-      payload: h("textarea", { rows: "6", spellcheck: "false" }, job.payload === null || job.payload === undefined ? "" : pretty(job.payload)),
-    };
+    this.whose = tenantQuery();
+    this.fields = fieldsOf(job, this.isNew);
     this.preview = h("div", { class: "live", "aria-live": "polite" });
     this.problem = h("div", { role: "alert" });
-    this.rows = {};
+    this.asked = 0;
     this.node = this.build();
+    this.control("type").node.addEventListener("change", () => this.arrange());
+    this.control("target.type").node.addEventListener("change", () => this.arrange());
+    this.control("target.endpoint").node.addEventListener("input", () => this.control("target.headers").move(this.value("target.endpoint") || ""));
+    for (const path of [...TIMING, "execute_at"]) this.control(path).node.addEventListener("input", () => this.soon());
     this.arrange();
-    this.controls.type.addEventListener("change", () => this.arrange());
-    this.controls.cron_expression.addEventListener("input", () => this.soon());
-    this.controls.timezone.addEventListener("input", () => this.soon());
-    this.compare();
   }
 
   build() {
-    const row = (name, label, hint) => (this.rows[name] = field(label, this.controls[name], hint));
-    const isHandler = this.job.target.type === "HANDLER";
+    for (const field of this.fields) field.row = this.row(field);
+    const rows = (more) => this.fields.filter((field) => Boolean(field.more) === more).map((field) => field.row);
+    this.more = h("details", {}, h("summary", {}, "More: timeout, waits between retries, overlap, downtime, deadline, bounds, signature, limits"), rows(true));
     return h(
       "form",
       { class: "edit", novalidate: true, on: { submit: (event) => this.save(event) } },
       h(
         "div",
         { class: "pair" },
-        h(
-          "section",
-          {},
-          h("h2", {}, "What and when"),
-          row("job_name", "Name"),
-          row("type", "Runs"),
-          row("cron_expression", "Cron expression", "Minute, hour, day of month, month, day of week: 30 2 * * 1-5"),
-          row("timezone", "Time zone", "An IANA name, such as Europe/Berlin"),
-          row("execute_at", "Runs at", "ISO 8601 with an offset or Z"),
-          isHandler ? row("target.name", "Handler") : [row("target.endpoint", "Calls", "The address of your webhook"), row("target.method", "Method")],
-          row("priority", "Priority"),
-          row("retry_policy.max_retries", "Retries after a failure"),
-          row("tags", "Tags", "With commas between"),
-          row("payload", "Payload", "JSON; empty for none"),
-        ),
+        h("section", {}, h("h2", {}, "What and when"), rows(false), this.more),
         h("section", {}, h("h2", {}, this.isNew ? "Next runs" : "What will change"), this.preview),
       ),
       this.problem,
@@ -95,20 +73,54 @@ class Form {
         button("Leave it", () => history.back()),
       ),
       h("datalist", { id: "zones" }, (Intl.supportedValuesOf?.("timeZone") || []).map((zone) => h("option", { value: zone }))),
+      this.secrets(),
     );
   }
 
-  value(name) {
-    return this.controls[name].value.trim();
+  row(field) {
+    field.fault = h("span", { class: "problem" });
+    const { control, label, hint } = field;
+    field.fault.id = `fault-${field.path}`;
+    const row = field.group
+      ? h("fieldset", { class: "field" }, h("legend", {}, label), control.node, hint && h("span", { class: "hint" }, hint))
+      : labelled(label, control.node, hint);
+    row.append(field.fault);
+    const described = control.node.getAttribute("aria-describedby");
+    control.node.setAttribute("aria-describedby", described ? `${described} ${field.fault.id}` : field.fault.id);
+    return row;
+  }
+
+  /** Suggests the names of the tenant's signing secrets, if they may be seen. */
+  secrets() {
+    const list = h("datalist", { id: "secrets" });
+    if (may("secrets:write")) {
+      call("GET", "v1/secrets", { query: this.whose, signal: this.signal }).then(
+        ({ secrets }) => fill(list, secrets.map(({ name }) => h("option", { value: name }))),
+        () => {}, // a suggestion less
+      );
+    }
+    return list;
+  }
+
+  control(path) {
+    return this.fields.find((field) => field.path === path).control;
+  }
+
+  value(path) {
+    return this.control(path).read([]);
   }
 
   get recurring() {
     return this.value("type") === "CRON";
   }
 
+  isShown({ path, only }) {
+    if (path === "execute_at" && this.job.schedule_type === "INSTANT") return false;
+    return !only || only === this.value("type") || only === this.value("target.type");
+  }
+
   arrange() {
-    this.rows.cron_expression.hidden = this.rows.timezone.hidden = !this.recurring;
-    this.rows.execute_at.hidden = this.recurring;
+    for (const field of this.fields) field.row.hidden = !this.isShown(field);
     this.compare();
   }
 
@@ -118,148 +130,164 @@ class Form {
   }
 
   async compare() {
-    if (!this.recurring) {
-      fill(this.preview, h("p", { class: "soft" }, "It runs once."));
-      return;
-    }
-    const asked = { cron_expression: this.value("cron_expression"), timezone: this.value("timezone") || "UTC" };
-    try {
-      const fresh = await this.timesOf(asked);
-      const isSame = !this.isNew && asked.cron_expression === this.job.cron_expression && asked.timezone === this.job.timezone;
-      const old = this.isNew ? null : isSame ? fresh : await this.timesOf({ cron_expression: this.job.cron_expression, timezone: this.job.timezone });
-      fill(this.preview, old === null ? timesList(fresh, asked.timezone) : changes(old, fresh, asked.timezone), remarks(fresh));
-    } catch (error) {
-      if (error.name === "AbortError") return;
-      const told = error.errors?.length ? error.errors.map((one) => `${one.field}: ${one.message}`) : [error.message];
-      fill(this.preview, h("ul", { class: "notes bad" }, told.map((one) => h("li", {}, one))));
-    }
+    this.asked += 1;
+    const turn = this.asked;
+    const shown = await this.comparison().catch((error) => (error.name === "AbortError" ? null : this.refused(error)));
+    if (shown && turn === this.asked) fill(this.preview, shown);
   }
 
-  timesOf(asked) {
-    return call("POST", "v1/schedules/preview", { body: { ...asked, count: COMPARED }, signal: this.signal });
+  async comparison() {
+    if (!this.recurring) return h("p", {}, `It runs once${this.value("execute_at") ? `, at ${this.value("execute_at")}` : ""}.`);
+    const asked = Object.fromEntries(TIMING.map((path) => [path, this.value(path)]));
+    asked.timezone ||= "UTC";
+    for (const path of ["start_at", "end_at"]) if (asked[path] && Number.isNaN(Date.parse(asked[path]))) throw new Error(`“${asked[path]}” is no instant.`);
+    const fresh = await timesOf(asked, this.signal);
+    if (this.isNew) return [timesList(fresh, asked.timezone), remarks(fresh)];
+    const stored = Object.fromEntries(TIMING.map((path) => [path, valueOf(this.job, path)]));
+    const old = isSame(asked, stored) ? fresh : await timesOf(stored, this.signal);
+    return [changes(old, fresh, asked.timezone), remarks(fresh)];
   }
 
-  /** What differs from the job as it is, as the API takes it. */
-  members() {
-    const members = {};
-    const set = (path, value) => {
-      const names = path.split(".");
-      let at = members;
-      for (const name of names.slice(0, -1)) at = at[name] ??= {};
-      at[names.at(-1)] = value;
-    };
-    const was = (path) => path.split(".").reduce((at, name) => at?.[name], this.job);
-    const plain = ["job_name", ...(this.recurring ? ["cron_expression", "timezone"] : ["execute_at"])];
-    plain.push(...(this.job.target.type === "HANDLER" ? ["target.name"] : ["target.endpoint", "target.method"]));
-    if (this.isNew) plain.push("priority");
-    for (const path of plain) {
-      if (this.isNew || this.value(path) !== (was(path) ?? "")) set(path, this.value(path) || null);
+  refused(error) {
+    const told = error.errors?.length ? error.errors.map((one) => this.sentence(one)) : [error.message];
+    return h("ul", { class: "notes bad" }, told.map((one) => h("li", {}, one)));
+  }
+
+  sentence(one) {
+    const [field, part] = fieldAbout(this.fields, one.field);
+    return field ? inWords(field, part, one) : `${one.field} ${one.message}`.trim();
+  }
+
+  /** What differs from the job as it is: by path, as the API takes it. Faults are collected as the API tells them. */
+  differing(faults) {
+    const found = new Map();
+    for (const { path, control, isFixed, ...field } of this.fields) {
+      if (path === "type" || isFixed || !this.isShown({ path, ...field })) continue;
+      const problems = [];
+      const value = control.read(problems);
+      faults.push(...problems.map((message) => ({ field: path, message })));
+      if (this.isNew ? value !== null : !isSame(value, valueOf(this.job, path))) found.set(path, value);
     }
-    const retries = Number(this.value("retry_policy.max_retries"));
-    if (this.isNew || retries !== was("retry_policy.max_retries")) set("retry_policy.max_retries", retries);
-    const tags = this.value("tags").split(",").map((one) => one.trim()).filter(Boolean);
-    if (tags.join() !== (this.job.tags || []).join()) members.tags = tags.length ? tags : null;
-    const text = this.value("payload");
-    const before = this.job.payload === null || this.job.payload === undefined ? "" : pretty(this.job.payload);
-    if (text !== before) members.payload = text ? JSON.parse(text) : null;
-    if (this.isNew) {
-      members.schedule_type = this.value("type");
-      members.target.type = this.job.target.type;
-      for (const name of ["job_name", "payload", "tags"]) if (members[name] === null) delete members[name];
-      if (tenant() !== "default") members.tenant_id = tenant();
-    }
-    return members;
+    return found;
   }
 
   async save(event) {
-    event.preventDefault();
-    let members;
-    try {
-      members = this.members();
-    } catch (error) {
-      this.tell([{ field: "payload", message: `is not JSON: ${error.message}` }]);
-      return;
-    }
-    if (!this.isNew && !Object.keys(members).length) {
+    event?.preventDefault();
+    if (this.isSaving) return;
+    clearNotes();
+    const faults = [];
+    const differing = this.differing(faults);
+    this.tell(faults);
+    if (faults.length) return;
+    if (!this.isNew && !differing.size) {
       note("Nothing is different.");
       return;
     }
+    this.isSaving = true;
     try {
-      if (this.isNew) {
-        const made = await call("POST", "v1/jobs", { body: members });
-        note("It is made.");
-        go(`/jobs/${made.job_id}`);
-      } else {
-        await this.change(members);
-      }
+      await (this.isNew ? this.make(differing) : this.change(differing));
     } catch (error) {
-      const stale = error.status === 412 ? "Somebody else has changed it meanwhile. Open it again." : "";
-      this.tell(error.errors?.length ? error.errors : [{ field: "", message: stale || error.message }]);
+      await this.failed(error, differing);
+    } finally {
+      this.isSaving = false;
     }
   }
 
-  async change(members) {
+  async failed(error, differing) {
+    if (error.status === 412) await this.meet(differing);
+    else if (error.code === "secret_stays") this.tell([{ field: "target.headers", message: this.control("target.headers").reason() }]);
+    else this.tell(error.errors?.length ? error.errors : [{ field: "", message: error.message }]);
+  }
+
+  async make(differing) {
+    const members = nested(differing);
+    members.schedule_type = this.value("type");
+    if (tenant() !== "default") members.tenant_id = tenant();
+    const made = await call("POST", "v1/jobs", { body: withTexts(members, texts(differing)) });
+    go(`/jobs/${made.job_id}`);
+    note("It is made.");
+  }
+
+  async change(differing) {
     const path = `v1/jobs/${this.job.job_id}`;
-    const [, headers] = await call("PATCH", path, { query: tenantQuery(), body: members, headers: { "if-match": this.etag }, withHeaders: true });
-    const back = former(this.job, members);
-    const undo = () => call("PATCH", path, { query: tenantQuery(), body: back, headers: { "if-match": headers.get("etag") } });
-    note("It is saved.", { undo });
+    const patch = (body, etag) => call("PATCH", path, { query: this.whose, body, headers: { "if-match": etag }, withHeaders: true });
+    const [, headers] = await patch(withTexts(nested(differing), texts(differing)), this.etag);
     go(`/jobs/${this.job.job_id}`);
+    if (this.forgets(differing)) note("It is saved. There is no undo: nobody knows the former values of headers.");
+    else note("It is saved.", { undo: () => patch(this.former(differing), headers.get("etag")) });
+  }
+
+  /** Whether a stored value of a header is gone for good with this change. */
+  forgets(differing) {
+    return Object.keys(differing.get("target.headers") || {}).some((name) => name in (this.job.target.headers || {}));
+  }
+
+  /** The change that puts this one back. */
+  former(differing) {
+    const back = new Map([...differing.keys()].map((path) => [path, valueOf(this.job, path)]));
+    if (back.has("target.headers")) back.set("target.headers", Object.fromEntries(Object.keys(differing.get("target.headers")).map((name) => [name, null])));
+    if (back.has("payload")) back.set("payload", textOf(this.job, "payload"));
+    return withTexts(nested(back), texts(back));
+  }
+
+  /** Somebody else was faster: keep what was typed, put it on top of theirs, and let the person look. */
+  async meet(mine) {
+    const [theirs, etag] = await read(this.job.job_id, this.signal);
+    const next = new Form(theirs, etag, this.signal);
+    for (const [path, value] of mine) next.control(path).write(value);
+    next.control("target.headers").move(next.value("target.endpoint") || "");
+    next.arrange();
+    const plain = () => this.replace(next, new Form(theirs, etag, this.signal));
+    this.replace(this, next);
+    next.problem.append(conflict({ base: this.job, theirs, fields: next.fields, mine }, { saveOnTop: () => next.save(), takeTheirs: plain }));
+    next.problem.querySelector("button").focus();
+  }
+
+  replace(old, fresh) {
+    old.node.replaceWith(fresh.node);
   }
 
   tell(errors) {
-    for (const control of Object.values(this.controls)) control.removeAttribute("aria-invalid");
-    for (const { field: name } of errors) this.controls[name]?.setAttribute("aria-invalid", "true");
-    fill(this.problem, h("ul", { class: "notes bad" }, errors.map((one) => h("li", {}, `${one.field} ${one.message}`.trim()))));
-    this.node.querySelector('[aria-invalid="true"]')?.focus();
-  }
-}
-
-/** The members that put a change back. */
-function former(job, members) {
-  return Object.fromEntries(
-    Object.entries(members).map(([name, value]) => {
-      const was = job[name] ?? null;
-      const isObject = value !== null && typeof value === "object" && !Array.isArray(value) && name !== "payload";
-      return [name, isObject ? former(was || {}, value) : was];
-    }),
-  );
-}
-
-const told = (iso, zone) => (knowsZone(zone) ? `${clock(iso, zone)} ${offset(iso, zone)}` : iso);
-
-function timesList(seen, zone) {
-  return h("ul", { class: "times" }, seen.next.slice(0, SHOWN).map((at) => h("li", {}, told(at, zone))));
-}
-
-/** Which times stay, appear, vanish; one that goes and one that comes on the same day is a move. */
-function changes(old, fresh, zone) {
-  const end = Math.min(Date.parse(old.next.at(-1) || 0), Date.parse(fresh.next.at(-1) || 0));
-  const within = (list) => list.filter((at) => Date.parse(at) <= end);
-  const [before, after] = [within(old.next), within(fresh.next)];
-  const gone = before.filter((at) => !after.includes(at));
-  const come = after.filter((at) => !before.includes(at));
-  const items = after.filter((at) => before.includes(at)).map((at) => ({ at, kind: "stays", text: told(at, zone) }));
-  for (const at of gone) {
-    const place = come.findIndex((one) => clock(one, zone).slice(0, 10) === clock(at, zone).slice(0, 10));
-    if (place >= 0) {
-      const [to] = come.splice(place, 1);
-      items.push({ at: to, kind: "moves", text: `${told(at, zone)} → ${told(to, zone)}` });
-    } else {
-      items.push({ at, kind: "vanishes", text: told(at, zone) });
+    for (const field of this.fields) {
+      fill(field.fault, []);
+      this.inputs(field).forEach((one) => one.removeAttribute("aria-invalid"));
     }
+    const elsewhere = errors.filter((one) => !this.at(one));
+    const wrong = errors.length - elsewhere.length;
+    const said = elsewhere.map((one) => this.sentence(one));
+    if (wrong) said.push(wrong === 1 ? "It is not saved: one field has to be mended." : `It is not saved: ${wrong} fields have to be mended.`);
+    fill(this.problem, said.length > 0 && h("ul", { class: "notes bad" }, said.map((one) => h("li", {}, one))));
+    const first = this.node.querySelector('[aria-invalid="true"]');
+    if (first && this.more.contains(first)) this.more.open = true;
+    first?.focus();
   }
-  items.push(...come.map((at) => ({ at, kind: "appears", text: told(at, zone) })));
-  items.sort((a, b) => (a.at < b.at ? -1 : 1));
-  const sums = Object.keys(PLURALS).map((kind) => [kind, items.filter((one) => one.kind === kind).length]).filter(([, number]) => number);
-  if (sums.length === 1 && sums[0][0] === "stays") return [h("p", {}, "Its times stay as they are."), timesList(fresh, zone)];
-  return [
-    h("p", {}, `Of the times until ${told(new Date(end).toISOString(), zone)}: ${sums.map(([kind, number]) => `${count(number)} ${number === 1 ? kind : PLURALS[kind]}`).join(", ")}.`),
-    h("ul", { class: "times" }, items.slice(0, SHOWN).map((one) => h("li", { class: one.kind }, h("span", { class: `mark ${one.kind}` }, one.kind), one.text))),
-  ];
+
+  /** Say a problem at its field; gives whether it has one that is shown. */
+  at(one) {
+    const [field] = fieldAbout(this.fields, one.field);
+    if (!field || field.row.hidden) return false;
+    field.fault.append(h("span", {}, `${this.sentence(one)}. `));
+    this.inputs(field)[0]?.setAttribute("aria-invalid", "true");
+    return true;
+  }
+
+  inputs(field) {
+    const { node } = field.control;
+    return field.group ? [...node.querySelectorAll("input, select")] : [node];
+  }
 }
 
-function remarks(seen) {
-  const all = [...seen.notes, ...seen.warnings];
-  return all.length > 0 && h("ul", { class: "notes" }, all.map((one) => h("li", {}, one)));
+/** Paths and values as objects within objects; the payload goes apart, as a text. */
+function nested(values) {
+  const members = {};
+  for (const [path, value] of values) {
+    if (path === "payload") continue;
+    const names = path.split(".");
+    let at = members;
+    for (const name of names.slice(0, -1)) at = at[name] ??= {};
+    at[names.at(-1)] = value;
+  }
+  return members;
 }
+
+const texts = (values) => (values.has("payload") ? { payload: values.get("payload") ?? "null" } : {});

@@ -4,7 +4,8 @@ import { call, get, post, textOf } from "./api.js";
 import { historyStrip } from "./charts.js";
 import { attempt, confirmed, note } from "./dialogs.js";
 import { fill, h } from "./dom.js";
-import { clock, hereZone, knowsZone, length, offset, relative, words } from "./format.js";
+import { CATCH_UPS, EXHAUSTED, OVERLAPS } from "./edit_fields.js";
+import { clock, hereZone, knowsZone, length, offset, plural, relative, words } from "./format.js";
 import { laidOut } from "./json_text.js";
 import { button, chip, facts, heading, live, moment, runHref, stateKind, table } from "./parts.js";
 import { go, href } from "./router.js";
@@ -76,13 +77,15 @@ function definition(job) {
       ["Schedule", job.cron_expression ? [h("code", {}, job.cron_expression), ` in ${job.timezone}`] : words(job.schedule_type)],
       ["Runs at", job.execute_at && moment(job.execute_at)],
       ["Not before", job.start_at && moment(job.start_at)],
-      ["Not after", job.end_at && moment(job.end_at)],
+      ["Not at or after", job.end_at && moment(job.end_at)],
       ["Priority", words(job.priority)],
-      ["Retries", `${retry.max_retries} after a failure, the first in ${length(retry.initial_interval_sec * 1000)}`],
-      ["After downtime", job.catch_up && words(job.catch_up.policy)],
-      ["If one still runs", job.overlap && words(job.overlap)],
-      ["Limits", job.concurrency && job.concurrency.map((one) => `${one.key || one.scope || ""} ${one.limit}`).join(", ")],
-      ["Deadline", job.deadline_seconds && length(job.deadline_seconds * 1000)],
+      ["Timeout", `${length(target.timeout_seconds * 1000)} an attempt`],
+      ["Signed with", target.signing_secret],
+      ["Retries", retries(retry)],
+      ["After downtime", job.catch_up && caughtUp(job.catch_up)],
+      ["If one still runs", job.overlap && OVERLAPS[job.overlap]],
+      ["Limits", job.concurrency && job.concurrency.map((one) => h("div", {}, limit(one)))],
+      ["Too late after", job.deadline_seconds && length(job.deadline_seconds * 1000)],
       ["Tags", job.tags.length > 0 && job.tags.map((tag) => [h("a", { class: "tag", href: href("/jobs", { tag }) }, tag), " "])],
       ["Idempotency key", job.idempotency_key && h("code", {}, job.idempotency_key)],
       ["Id", h("code", {}, job.job_id)],
@@ -90,6 +93,21 @@ function definition(job) {
       ["Version", String(job.version)],
     ]),
   );
+}
+
+function retries(policy) {
+  const { max_retries: most, initial_interval_sec: first, backoff_multiplier: factor, max_interval_sec: longest, when_exhausted: then } = policy;
+  const after = then && then !== "dead_letter" ? `; when the last has failed, ${EXHAUSTED[then]}` : "";
+  if (!most) return `none${after}`;
+  return `${most} after a failure, the first within ${length(first * 1000)}, each later within ${factor} times as long, ${length(longest * 1000)} at most${after}`;
+}
+
+const caughtUp = ({ policy, max }) => (policy === "fire_all" ? `${CATCH_UPS[policy]}, the newest ${max} at most` : CATCH_UPS[policy]);
+
+function limit({ scope, key, limit: most, max_waiting: waiting }) {
+  const whose = { job_name: "of jobs of this name", tenant: "of the tenant's jobs with such a limit" };
+  const counted = whose[scope] || ["of jobs with the key ", h("code", {}, key)];
+  return [`at most ${plural(most, "run")} at a time `, counted, waiting !== null && waiting !== undefined && `; at most ${waiting} wait, further ones are skipped`];
 }
 
 function times(job, signal) {
