@@ -104,7 +104,14 @@ ROWS = {
                 "commit": "sum(tickwheel_uncommitted_completions{@})",
             },
         ),
-        Panel("How long the oldest waits for a slot", {"{{instance}}": "tickwheel_oldest_due_seconds{@}"}, "s"),
+        Panel(
+            "How long the oldest waits",
+            {
+                "{{instance}}, for a slot": "tickwheel_oldest_due_seconds{@}",
+                "{{instance}}, for its target or a limit": "tickwheel_oldest_held_seconds{@}",
+            },
+            "s",
+        ),
         Panel("Hosts in trouble", {"{{state}}": "sum by (state) (tickwheel_troubled_hosts{@})"}),
         Panel("Hosts left alone", {"{{cause}}": _rate("hosts_opened_total", "cause")}, "reqps"),
     ),

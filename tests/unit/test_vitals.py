@@ -8,6 +8,7 @@ from tickwheel.domain.job import Lane
 from tickwheel.domain.outcome import OutcomeClass
 from tickwheel.domain.run import RunState
 from tickwheel.domain.vitals import LaneVitals, Standing, Vitals, seconds_text, standing, sum_vitals
+from tickwheel.domain.waits import Wait
 from tickwheel.ports.events import AttemptsEnded, AttemptsStarted
 from tickwheel.services.live.recent import Recent
 from tickwheel.testing.virtual_clock import VirtualClock
@@ -42,8 +43,40 @@ def test_a_slow_lane_is_late_though_nothing_waits() -> None:
     vitals = Vitals(lanes(high=LaneVitals(100, 5, 1_001, 2_000), low=LaneVitals(10, 1, 2, 3)))
     word, says = standing(vitals, NOW_MS)
     assert word is Standing.LATE
-    assert "110 runs" in says
-    assert "1.0 s after" in says
+    assert says.startswith("Late: of the 100 runs of the lane HIGH in the last minute 1 in 100 began 1.0 s or m")
+
+
+def test_of_few_runs_the_slowest_is_told() -> None:
+    few = Vitals(lanes(default=LaneVitals(27, 5, 319_000, 319_000)))
+    assert standing(few, NOW_MS)[1] == (
+        "Late: the slowest of the 27 runs of the last minute began 5 min 19 s after it was due."
+    )
+    one = Vitals(lanes(default=LaneVitals(1, 2_000, 2_000, 2_000)))
+    assert standing(one, NOW_MS)[1] == "Late: the run of the last minute began 2.0 s after it was due."
+    assert standing(Vitals(lanes(default=LaneVitals(27, 5, 9, 11))), NOW_MS)[1] == (
+        "On time: 27 runs began in the last minute, all within 11 ms."
+    )
+
+
+def test_what_is_held_is_overdue_too_and_the_reason_is_told() -> None:
+    host = Wait("target", "pay.example", NOW_MS - 200_000, NOW_MS, "failing")
+    held = Vitals(held=16, held_due_ms=NOW_MS - 200_000, waits=(host,))
+    assert standing(held, NOW_MS) == (
+        Standing.LATE,
+        "Late: 16 due runs wait, the oldest for 3 min 20 s. "
+        "The oldest waits for the host pay.example, which gives no answer.",
+    )
+    without_worker = Vitals(elsewhere=1, held_due_ms=NOW_MS - 5_000)
+    assert standing(without_worker, NOW_MS)[1] == "Late: 1 due run waits, the oldest for 5.0 s."
+
+
+def test_what_held_runs_until_a_moment_ago_is_told_of_those_that_were_late() -> None:
+    host = Wait("target", "pay.example", NOW_MS - 340_000, NOW_MS - 20_000, "failing")
+    late = Vitals(lanes(default=LaneVitals(27, 5, 319_000, 319_000)), waits=(host,))
+    assert standing(late, NOW_MS)[1].endswith("It waited for the host pay.example, which gives no answer.")
+    short = Wait("slots", "webhook/DEFAULT", NOW_MS - 40_000, NOW_MS - 20_000)
+    unknown = Vitals(late.lanes, waits=(short,))
+    assert standing(unknown, NOW_MS)[1].endswith("after it was due.")  # too short to be the reason
 
 
 @pytest.mark.parametrize(
@@ -61,6 +94,7 @@ def test_otherwise_all_is_well(vitals: Vitals, word: Standing) -> None:
 def test_nodes_add_up_and_the_slowest_counts() -> None:
     one = Vitals(lanes(low=LaneVitals(10, 5, 9, 9, 1, NOW_MS - 5)), 1, 2, 3, 4, 5, 6)
     two = Vitals(lanes(low=LaneVitals(5, 2, 30, 40, 2, NOW_MS - 50)), 1, 1, 1, 1, 1, 1)
+    assert sum_vitals([Vitals(held_due_ms=9), Vitals(held_due_ms=4), Vitals()]).held_due_ms == 4
     both = sum_vitals([one, two, Vitals()])
     assert both == Vitals(lanes(low=LaneVitals(15, 5, 30, 40, 3, NOW_MS - 50)), 2, 3, 4, 5, 6, 7)
     assert (both.started, both.backlog, both.oldest_due_ms) == (15, 3, NOW_MS - 50)

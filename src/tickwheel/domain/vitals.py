@@ -3,16 +3,20 @@
 Travels with a node's beats, so it is short. Times are integers of milliseconds.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from enum import StrEnum
 from typing import Final
 
 import msgspec
 
+from tickwheel.domain.job import Lane
 from tickwheel.domain.lanes import LANE_COUNT
+from tickwheel.domain.waits import Wait, longest, main_wait, wait_text
 
 LATE_MS: Final = 1_000
 """Lateness above which a run was late: the promise is that 99 of 100 begin within it."""
+MANY: Final = 100
+"""Of fewer runs nobody can say what 1 in 100 is."""
 
 
 class LaneVitals(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -35,7 +39,10 @@ class Vitals(msgspec.Struct, frozen=True, array_like=True, gc=False):
     dead: int = 0
     in_flight: int = 0
     armed: int = 0  # timers in the wheel
-    held: int = 0  # due, and waiting for their target or a limit
+    held: int = 0  # due, and waiting for their target, a limit or their tenant
+    held_due_ms: int = 0  # instant of the oldest of these, or of `elsewhere`; 0 = nothing waits
+    elsewhere: int = 0  # due, and waiting for workers elsewhere
+    waits: tuple[Wait, ...] = ()  # what holds runs now, or held them in the last minute
 
     @property
     def started(self) -> int:
@@ -48,9 +55,15 @@ class Vitals(msgspec.Struct, frozen=True, array_like=True, gc=False):
         return sum(lane.backlog for lane in self.lanes)
 
     @property
+    def due(self) -> int:
+        """Due, and waiting for anything."""
+        return self.backlog + self.held + self.elsewhere
+
+    @property
     def oldest_due_ms(self) -> int:
-        """Instant of the oldest due timer that waits for a slot; 0 = none does."""
-        return min((lane.oldest_due_ms for lane in self.lanes if lane.oldest_due_ms), default=0)
+        """Instant of the oldest due timer that waits for anything; 0 = none does."""
+        known = (self.held_due_ms, *(lane.oldest_due_ms for lane in self.lanes))
+        return min((due_ms for due_ms in known if due_ms), default=0)
 
 
 def sum_vitals(nodes: Iterable[Vitals]) -> Vitals:
@@ -66,20 +79,26 @@ def sum_vitals(nodes: Iterable[Vitals]) -> Vitals:
             total.in_flight + node.in_flight,
             total.armed + node.armed,
             total.held + node.held,
+            _older(total.held_due_ms, node.held_due_ms),
+            total.elsewhere + node.elsewhere,
+            longest((*total.waits, *node.waits)),
         )
     return total
 
 
 def _both(a: LaneVitals, b: LaneVitals) -> LaneVitals:
-    oldest = min((one for one in (a.oldest_due_ms, b.oldest_due_ms) if one), default=0)
     return LaneVitals(
         a.started + b.started,
         max(a.p50_ms, b.p50_ms),
         max(a.p99_ms, b.p99_ms),
         max(a.max_ms, b.max_ms),
         a.backlog + b.backlog,
-        oldest,
+        _older(a.oldest_due_ms, b.oldest_due_ms),
     )
+
+
+def _older(a_ms: int, b_ms: int) -> int:
+    return min((one for one in (a_ms, b_ms) if one), default=0)
 
 
 class Standing(StrEnum):
@@ -94,27 +113,49 @@ def standing(vitals: Vitals, now_ms: int) -> tuple[Standing, str]:
     """The word, and a sentence that says why. What waits now counts more than what was late."""
     waited_ms = now_ms - vitals.oldest_due_ms if vitals.oldest_due_ms else 0
     if waited_ms > LATE_MS:
-        waiting = f"{vitals.backlog:,} due {'runs wait' if vitals.backlog != 1 else 'run waits'} for a slot"
-        return Standing.LATE, f"Late: {waiting}, the oldest for {seconds_text(waited_ms)}."
-    worst = max(vitals.lanes, key=lambda lane: lane.p99_ms, default=LaneVitals())
-    runs = f"{vitals.started:,} {'runs' if vitals.started != 1 else 'run'}"
+        held = [wait for wait in vitals.waits if wait.goes_on(now_ms)]
+        why = _why(held, waited_ms, "The oldest waits")
+        what = " for a slot" if not why and vitals.due == vitals.backlog else ""
+        return Standing.LATE, f"Late: {waiting_text(vitals, now_ms, what)}.{why}"
+    place, worst = max(enumerate(vitals.lanes), key=lambda one: one[1].p99_ms, default=(0, LaneVitals()))
     if worst.p99_ms > LATE_MS:
-        return Standing.LATE, (
-            f"Late: of the {runs} of the last minute the slowest in 100 began {seconds_text(worst.p99_ms)} after "
-            "they were due."
-        )
+        why = _why(vitals.waits, worst.p99_ms, "It waited" if worst.started < MANY else "They waited")
+        return Standing.LATE, f"Late: {_slow_text(vitals, worst, Lane(place))}{why}"
     if vitals.started:
-        return Standing.ON_TIME, f"On time: {runs} began in the last minute, 99 of 100 within {worst.p99_ms} ms."
+        return Standing.ON_TIME, f"On time: {_on_time_text(vitals, worst)}"
     return Standing.IDLE, "Nothing was due in the last minute, and nothing waits."
 
 
-def waiting_text(vitals: Vitals, now_ms: int) -> str:
-    """`7 due runs wait, the oldest for 34.0 s`; nothing if none does."""
-    count = vitals.backlog + vitals.held
+def _slow_text(vitals: Vitals, worst: LaneVitals, lane: Lane) -> str:
+    of = "of the last minute" if worst.started == vitals.started else f"of the lane {lane.name} in the last minute"
+    if worst.started < MANY:
+        slowest = f"the slowest of the {worst.started} runs" if worst.started > 1 else "the run"
+        return f"{slowest} {of} began {seconds_text(worst.max_ms)} after it was due."
+    slow = seconds_text(worst.p99_ms)
+    return f"of the {worst.started:,} runs {of} 1 in 100 began {slow} or more after they were due."
+
+
+def _on_time_text(vitals: Vitals, worst: LaneVitals) -> str:
+    if vitals.started == 1:
+        return f"1 run began in the last minute, within {worst.max_ms} ms."
+    runs = f"{vitals.started:,} runs began in the last minute"
+    if vitals.started < MANY:
+        return f"{runs}, all within {max(lane.max_ms for lane in vitals.lanes)} ms."
+    return f"{runs}, 99 of 100 within {worst.p99_ms} ms."
+
+
+def _why(waits: Sequence[Wait], length_ms: int, who: str) -> str:
+    wait = main_wait(waits, length_ms)
+    return "" if wait is None else f" {who} for {wait_text(wait)}."
+
+
+def waiting_text(vitals: Vitals, now_ms: int, what: str = "") -> str:
+    """`7 due runs wait for a slot, the oldest for 34.0 s`; nothing if none does."""
+    count = vitals.due
     if not count:
         return ""
     oldest = f", the oldest for {seconds_text(now_ms - vitals.oldest_due_ms)}" if vitals.oldest_due_ms else ""
-    return f"{count:,} due {'runs wait' if count != 1 else 'run waits'}{oldest}"
+    return f"{count:,} due {'runs wait' if count != 1 else 'run waits'}{what}{oldest}"
 
 
 def seconds_text(length_ms: int) -> str:

@@ -46,6 +46,7 @@ class DelayBook:
         self._lost_ms = self._takes = 0
         self._open: dict[tuple[DelayKind, str], Delay] = {}
         self._changed: dict[_Key, Delay] = {}
+        self._lately: dict[_Key, Delay] = {}  # whatever the store has of them
         self._stored: dict[_Key, int] = {}  # until when those last that are in the store and go on
         self._of: dict[type, Callable[[Any], None]] = {
             LoopFailed: self._note_failure,
@@ -80,6 +81,12 @@ class DelayBook:
     def note(self, delay: Delay) -> None:
         """One that is known from beginning to end."""
         self._keep(replace(delay, node=delay.node or self.node))
+
+    def lately(self) -> list[Delay]:
+        """Those of the last minutes, whether they go on or not."""
+        before_ms = self._clock.now_ms() - UNSERVED_MS
+        self._lately = {key: one for key, one in self._lately.items() if one.until_ms >= before_ms}
+        return list(self._lately.values())
 
     def take(self) -> list[Delay]:
         """What is to be stored now; `give_back` it where that fails. What goes on is met again in any case."""
@@ -123,6 +130,8 @@ class DelayBook:
         self._shards = frozenset(self.held())
 
     def _keep(self, delay: Delay) -> None:
+        if _key_of(delay) in self._lately or len(self._lately) < 2 * KEPT_COUNT:
+            self._lately[_key_of(delay)] = delay
         if _key_of(delay) in self._changed or len(self._changed) < 2 * KEPT_COUNT:
             self._changed[_key_of(delay)] = delay
 

@@ -1,9 +1,10 @@
 """Whether the store takes writes, learned from the writes that are made anyway.
 
-A check of its own shows less: a disk that is full has room for the few bytes that the check writes, and none for a
-batch of jobs or claims. So the first such write that the store refuses says that it takes none, and one that it
-takes says that it does again. On a node that has nothing to write meanwhile (a load balancer sends it nothing for
-just this reason), it is over when nothing was refused for `QUIET_MS` and the check says so, too.
+A check of its own shows less: a disk that is full has room for the few bytes that the check writes, and none
+for a batch of jobs or claims. So the first such write that the store refuses says that it takes none. One that
+it takes says that this is over if none was refused for `CALM_MS`, since small ones may fit where large ones
+don't. On a node that has nothing to write meanwhile (a load balancer sends it nothing for just this reason), it
+is over when nothing was refused for `QUIET_MS` and the check says so, too.
 """
 
 from collections.abc import Awaitable, Callable
@@ -13,6 +14,7 @@ from tickwheel.domain.errors import StoreUnavailable
 from tickwheel.ports.clock import Clock
 from tickwheel.ports.events import EventSink, StoreRefusing
 
+CALM_MS: Final = 5_000
 QUIET_MS: Final = 15_000
 LOOK_MS: Final = 1_000
 
@@ -40,7 +42,7 @@ class StoreWrites:
 
     def taken(self) -> None:
         """A write was committed."""
-        if self.refusal:
+        if self.refusal and self._clock.monotonic_ms() - self._refused_ms >= CALM_MS:
             after_ms, self.refusal = max(0, self._clock.now_ms() - self.since_ms), ""
             self._emit(StoreRefusing(refuses=False, after_ms=after_ms))
 

@@ -41,6 +41,11 @@ def add_gauges(metrics: Metrics, scheduler: Scheduler, clock: Clock) -> None:
         heads = [due for kind in KIND_NAMES for due in scheduler.ready.oldest_due_ms(kind) if due is not None]
         return max(0, clock.now_ms() - min(heads)) / 1000 if heads else 0.0
 
+    def oldest_held_s() -> float:
+        held = (one.lowest_due_ms() for one in (scheduler.gate, scheduler.limits, scheduler.tenants))
+        known = [due_ms for due_ms in held if due_ms is not None]
+        return max(0, clock.now_ms() - min(known)) / 1000 if known else 0.0
+
     figures: tuple[Figure, ...] = (
         ("armed_timers", lambda: len(scheduler.wheel)),
         ("buffered_timers", lambda: scheduler.buffering.count),
@@ -49,6 +54,7 @@ def add_gauges(metrics: Metrics, scheduler: Scheduler, clock: Clock) -> None:
         ("parked_timers", lambda: len(scheduler.parked)),
         ("uncommitted_completions", lambda: scheduler.completions.pending),
         ("oldest_due_seconds", oldest_due_s),
+        ("oldest_held_seconds", oldest_held_s),
         ("held_by", lambda: scheduler.gate.hosts.held(clock.monotonic_ms())),
         ("troubled_hosts", lambda: scheduler.gate.hosts.states(clock.monotonic_ms())),
         ("backlog", backlog),

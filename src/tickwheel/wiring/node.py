@@ -266,6 +266,7 @@ async def open_node(
     node = await (parts.alone(machine) if not isinstance(clock, StoreClock) else parts.in_cluster(clock))
     whose = node.store, node.scheduler, node.cluster
     node.explaining = explaining.bind(settings, *whose, events, whole_name, node.waits_for)
+    node.lookout.pulse.book = explaining.book
     try:
         await node.access.open(ask_for_tokens=settings.auth)
     except BaseException:

@@ -67,6 +67,7 @@ GROUPS: Final = {
         _histogram("lateness_seconds", "From due to handed to an executor here, or to workers elsewhere.", "lane"),
         _counter("triggers", "Runs that came due and were claimed for the first time.", "lane"),
         _gauge("oldest_due_seconds", "How long the oldest due timer has waited for a slot."),
+        _gauge("oldest_held_seconds", "How long the oldest that waits for its target or a limit is due."),
         _gauge("backlog", "Due and waiting for a slot here.", "kind", "lane"),
         _gauge("overdue", "Jobs and runs due for over a minute and not claimed.", where=_L),
         _counter("slo_starts", "Starts that an objective is about.", "objective", where=_O),

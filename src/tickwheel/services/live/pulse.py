@@ -7,6 +7,8 @@ import msgspec
 
 from tickwheel.domain.lanes import LANE_COUNT
 from tickwheel.domain.vitals import Vitals, sum_vitals
+from tickwheel.domain.waits import Wait, find_waits
+from tickwheel.services.delay_book import DelayBook
 from tickwheel.services.live.recent import Recent
 from tickwheel.services.ownership.membership import Standing
 from tickwheel.services.ownership.ownership import Ownership
@@ -14,6 +16,8 @@ from tickwheel.services.ready import KIND_HANDLER, KIND_WEBHOOK
 from tickwheel.services.scheduler import Scheduler
 
 _KINDS: Final = (KIND_WEBHOOK, KIND_HANDLER)
+LOOK_MS: Final = 1_000
+"""So often at most it is looked for the oldest of what is held: it may be very many."""
 
 
 class NodeView(msgspec.Struct, frozen=True):
@@ -50,6 +54,10 @@ class Pulse:
         self.recent = recent
         self._scheduler, self._ownership, self._is_leader = scheduler, ownership, is_leader
         self._name, self._version, self._roles = name, version, tuple(roles)
+        self.book: DelayBook | None = None
+        """What is known of what runs wait for."""
+        self._held: tuple[int, tuple[Wait, ...]] = (0, ())
+        self._looked_ms = -LOOK_MS
 
     def vitals(self) -> Vitals:
         """Of this node."""
@@ -62,13 +70,28 @@ class Pulse:
                 backlog[lane] += scheduler.ready.count(kind, lane)
                 if due_ms is not None:
                     oldest_due_ms[lane] = min(due_ms, oldest_due_ms[lane] or due_ms)
+        held_due_ms, waits = self._look_at_held(scheduler)
         return Vitals(
             self.recent.lanes(backlog, oldest_due_ms),
             *self.recent.ends(),
             in_flight=sum(len(pool.inflight) for pool in scheduler.pools),
             armed=len(scheduler.wheel),
             held=scheduler.gate.held_count + len(scheduler.limits) + len(scheduler.tenants),
+            held_due_ms=held_due_ms,
+            elsewhere=sum(load.backlog for load in scheduler.elsewhere.load()),
+            waits=waits,
         )
+
+    def _look_at_held(self, scheduler: Scheduler) -> tuple[int, tuple[Wait, ...]]:
+        clock = self.recent.clock
+        if clock.monotonic_ms() - self._looked_ms >= LOOK_MS:
+            self._looked_ms = clock.monotonic_ms()
+            loads = (load.oldest_due_ms for load in scheduler.elsewhere.load())
+            held = (one.lowest_due_ms() for one in (scheduler.gate, scheduler.limits, scheduler.tenants))
+            known = [due_ms for due_ms in (*held, *loads) if due_ms]
+            waits = () if self.book is None else find_waits(self.book.lately(), clock.now_ms())
+            self._held = min(known, default=0), waits
+        return self._held
 
     def nodes(self) -> list[NodeView]:
         """This node, then the others by name."""

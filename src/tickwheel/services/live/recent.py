@@ -33,7 +33,7 @@ class Recent:
     """An `EventSink` that remembers a minute."""
 
     def __init__(self, clock: Clock) -> None:
-        self._clock = clock
+        self.clock = self._clock = clock
         self._second = clock.monotonic_ms() // 1000
         self._lateness = np.zeros((_SLOT_COUNT, LANE_COUNT, len(_BOUNDS_MS) + 1), dtype=np.int64)
         self._greatest_ms = np.zeros((_SLOT_COUNT, LANE_COUNT), dtype=np.int64)

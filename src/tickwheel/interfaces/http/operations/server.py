@@ -27,9 +27,9 @@ SERVER_OPERATIONS: Final = (
         tag=_TAG,
         summary="Whether it can take work",
         description="One cheap round trip to the store, which has to take writes: if it refused a job, a claim or "
-        "an end just now (its disk is full, say), the node is not ready until one is taken, or nothing was refused "
-        "for 15 s and the store says that it has room. A node that is stopping, or "
-        "unfit (its clock is off, say), is not ready either.",
+        "an end just now (its disk is full, say), the node is not ready until one is taken and none was refused "
+        "for 5 s, or for 15 s and the store says that it has room. A node that is stopping, or unfit (its clock "
+        "is off, say), is not ready either.",
         replies=(Reply(200, "The store answers.", "ReadyBody", {"status": "ready"}),),
         problems=("store_unavailable", "not_ready"),
         public=True,
