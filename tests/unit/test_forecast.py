@@ -4,7 +4,16 @@ import numpy as np
 import pytest
 
 from tickwheel.domain import forecast
-from tickwheel.domain.forecast import Cause, Pattern, count_minutes, expand, find_peaks
+from tickwheel.domain.forecast import (
+    PEAK_LEAST,
+    Cause,
+    Pattern,
+    count_minutes,
+    expand,
+    find_crowded,
+    find_peaks,
+    usual_of,
+)
 from tickwheel.domain.job import Lane
 from tickwheel.domain.requests.instants import parse_instant
 
@@ -60,7 +69,7 @@ def test_a_crowded_minute_is_found_with_its_causes_and_the_room_near_it() -> Non
     expanded = expand(patterns, NOON_MS - 1, NOON_MS, 120)
     totals = expanded.counts.sum(axis=0)
     totals[50] = 0
-    first, second = find_peaks(totals, patterns, expanded.minutes_of)
+    first, second = find_peaks(totals, find_crowded(totals), patterns, expanded.minutes_of)
     assert (first.minute, first.due, first.usual) == (0, 50, 10)
     assert (second.minute, second.due) == (60, 50)
     assert second.causes == [Cause(HOURLY, 40), Cause(EVERY_MINUTE, 10)]
@@ -69,9 +78,25 @@ def test_a_crowded_minute_is_found_with_its_causes_and_the_room_near_it() -> Non
 
 
 def test_an_even_load_has_no_peaks_and_neither_has_a_small_one() -> None:
-    assert find_peaks(np.full(120, 1_000), {}, {}) == []
+    assert find_crowded(np.full(120, 1_000)).tolist() == []
     few = np.zeros(120, dtype=np.int64)
-    few[60] = 19
-    assert find_peaks(few, {}, {}) == []
-    few[60] = 20
-    assert [peak.minute for peak in find_peaks(few, {}, {})] == [60]
+    few[60] = PEAK_LEAST - 1
+    assert find_crowded(few).tolist() == []
+    few[60] = PEAK_LEAST
+    assert find_crowded(few).tolist() == [60]
+
+
+@pytest.mark.parametrize("minutes", [1, 7, 60, 61, 90, 1_440])
+def test_a_usual_minute_is_the_median_of_the_hour_around_it(minutes: int) -> None:
+    totals = np.random.default_rng(minutes).integers(0, 100, minutes)
+    expected = [int(np.median(totals[max(0, at - 30) : at + 30])) for at in range(minutes)]
+    assert usual_of(totals).tolist() == expected
+
+
+def test_only_the_most_crowded_minutes_are_explained() -> None:
+    totals = np.zeros(1_440, dtype=np.int64)
+    totals[::60] = 100 + np.arange(24)
+    crowded = find_crowded(totals)
+    assert crowded.tolist() == list(range(0, 1_440, 60))
+    assert [peak.minute for peak in find_peaks(totals, crowded, {}, {})] == list(range(960, 1_440, 60))
+    assert [peak.due for peak in find_peaks(totals, crowded[:2], {}, {})] == [100, 101]

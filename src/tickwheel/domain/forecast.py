@@ -96,19 +96,51 @@ def _due(pattern: Pattern, now_ms: int, end_ms: int) -> Ints:
     return np.fromiter(due, dtype=np.int64)
 
 
-def find_peaks(totals: Ints, patterns: Mapping[Pattern, int], minutes_of: Mapping[Pattern, Ints]) -> list[Peak]:
-    """The most crowded minutes, the soonest first."""
-    found = []
-    for minute in np.argsort(-totals, kind="stable")[: PEAK_COUNT * 4].tolist():
-        due = int(totals[minute])
-        around = totals[max(0, minute - _HOUR // 2) : minute + _HOUR // 2]
-        usual = int(np.median(around))
-        if due < PEAK_LEAST or due < PEAK_TIMES * max(1, usual):
-            continue
-        causes = [Cause(one, patterns[one]) for one, places in minutes_of.items() if minute in places]
-        causes.sort(key=lambda cause: -cause.job_count)
-        found.append(Peak(minute, due, usual, causes[:CAUSE_COUNT], _quiet(totals, minute)))
-    return sorted(found[:PEAK_COUNT])
+def due_between(pattern: Pattern, from_ms: int, until_ms: int) -> Ints:
+    """The occurrences from an instant on, before another."""
+    return _due(pattern, from_ms - 1, until_ms)
+
+
+def usual_of(totals: Ints) -> Ints:
+    """For each minute, what is due in a usual one of the hour around it: the median."""
+    usual = np.zeros(len(totals), dtype=np.int64)
+    half = _HOUR // 2
+    if len(totals) > _HOUR:
+        around = np.lib.stride_tricks.sliding_window_view(totals, _HOUR)
+        usual[half : half + len(around)] = np.median(around, axis=1)
+    edges = range(len(totals)) if len(totals) <= _HOUR else (*range(half), *range(len(totals) - half, len(totals)))
+    for minute in edges:
+        usual[minute] = np.median(totals[max(0, minute - half) : minute + half])
+    return usual
+
+
+def find_crowded(totals: Ints) -> Ints:
+    """The numbers of the minutes that are peaks."""
+    least = np.maximum(PEAK_LEAST, PEAK_TIMES * np.maximum(1, usual_of(totals)))
+    return np.flatnonzero(totals >= least)
+
+
+def find_peaks(
+    totals: Ints, crowded: Ints, patterns: Mapping[Pattern, int], minutes_of: Mapping[Pattern, Ints]
+) -> list[Peak]:
+    """The most crowded of these minutes, the soonest first, with their causes."""
+    usual = usual_of(totals)
+    most = crowded[np.argsort(-totals[crowded], kind="stable")][:PEAK_COUNT]
+    return [
+        Peak(
+            minute,
+            int(totals[minute]),
+            int(usual[minute]),
+            _causes(minute, patterns, minutes_of),
+            _quiet(totals, minute),
+        )
+        for minute in sorted(most.tolist())
+    ]
+
+
+def _causes(minute: int, patterns: Mapping[Pattern, int], minutes_of: Mapping[Pattern, Ints]) -> list[Cause]:
+    causes = [Cause(one, patterns[one]) for one, places in minutes_of.items() if minute in places]
+    return sorted(causes, key=lambda cause: -cause.job_count)[:CAUSE_COUNT]
 
 
 def _quiet(totals: Ints, minute: int) -> list[int]:

@@ -9,6 +9,7 @@ import pytest
 from tickwheel.domain.access import Role
 from tickwheel.domain.errors import StoreUnavailable
 from tickwheel.interfaces.http.app import build_app
+from tickwheel.interfaces.http.wire import iso_text
 from tickwheel.ports.registry import Act
 from tickwheel.ports.shards import ShardState
 from tickwheel.services.live.forecasting import Forecasting
@@ -184,6 +185,46 @@ async def test_a_crowded_minute_is_told_with_its_cause() -> None:
     await world.close()
 
 
+async def test_no_crowd_is_told_of_beyond_the_minutes_asked_for_nor_left_out_within() -> None:
+    """The most crowded minutes of the day are far away; the one that is near is told all the same."""
+    world = await LiveWorld().open()
+    for _ in range(20):
+        await world.create(delay_seconds=600)
+    for hour in range(3, 13):
+        for _ in range(30):
+            await world.create(delay_seconds=hour * 3_600)
+    seen = (await world.client.get("/v1/forecast?minutes=120")).json
+    assert [seen["due"][place] for place in seen["crowded"]] == [20] == [peak["due"] for peak in seen["peaks"]]
+    whole = (await world.client.get("/v1/forecast?minutes=1440")).json
+    assert (len(whole["crowded"]), len(whole["peaks"])) == (11, 8)
+    assert (whole["peak_least"], whole["peak_times"]) == (20, 3)
+    await world.close()
+
+
+async def test_the_jobs_of_a_minute_are_those_that_fire_in_it_whenever_their_next_run_is() -> None:
+    world = await LiveWorld().open()
+    await world.cron("*/20 * * * * *", job_name="thrice")
+    await world.cron("0 0 1 1 *", job_name="new-year")
+    await world.create(delay_seconds=600, job_name="once")
+    paused = (await world.cron("* * * * *", job_name="paused"))["job_id"]
+    seen = (await world.client.get("/v1/forecast?minutes=60")).json
+    assert (await world.client.post(f"/v1/jobs/{paused}/pause")).status == 200
+    place = next(place for place, due in enumerate(seen["due"]) if due == 5)
+    at = world.clock.now_ms() // 60_000 * 60_000 + place * 60_000
+    due = (await world.client.get(f"/v1/forecast/due?at={iso_text(at + 12_345).replace('+', '%2B')}")).json
+    assert due["at"] == iso_text(at)
+    assert sorted((one["job_name"], one["runs"], one["recurring"]) for one in due["jobs"]) == [
+        ("once", 1, False),
+        ("thrice", 3, True),
+    ]
+    assert due["is_whole"]
+    few = (await world.client.get(f"/v1/forecast/due?at={iso_text(at)}&limit=1")).json
+    assert (len(few["jobs"]), few["is_whole"]) == (1, False)
+    assert (await world.client.get("/v1/forecast/due?at=2099-01-01T00:00:00Z")).json["jobs"] == []
+    assert (await world.client.get("/v1/forecast/due")).code == "invalid_request"
+    await world.close()
+
+
 async def test_the_forecast_is_made_anew_after_a_while_only() -> None:
     world = await LiveWorld().open()
     assert sum((await world.client.get("/v1/forecast")).json["due"]) == 0
@@ -194,7 +235,7 @@ async def test_the_forecast_is_made_anew_after_a_while_only() -> None:
     await world.close()
 
 
-@pytest.mark.parametrize("path", ["/v1/overview", "/v1/live", "/v1/nodes", "/v1/forecast"])
+@pytest.mark.parametrize("path", ["/v1/overview", "/v1/live", "/v1/nodes", "/v1/forecast", "/v1/forecast/due"])
 async def test_they_are_about_the_whole_installation(path: str) -> None:
     world = await LiveWorld().open("t0ken")
     issued = await world.keys.create(role=Role.ADMIN, tenant_id="acme", act=Act("test", "token.create"))
@@ -205,7 +246,7 @@ async def test_they_are_about_the_whole_installation(path: str) -> None:
     await world.close()
 
 
-@pytest.mark.parametrize("path", ["/v1/overview", "/v1/live", "/v1/nodes", "/v1/forecast"])
+@pytest.mark.parametrize("path", ["/v1/overview", "/v1/live", "/v1/nodes", "/v1/forecast", "/v1/forecast/due"])
 async def test_a_node_that_does_not_look_says_so(world: HttpWorld, path: str) -> None:
     reply = await world.client.get(path)
     assert (reply.status, reply.code) == (503, "not_ready")

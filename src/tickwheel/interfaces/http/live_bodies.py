@@ -4,12 +4,14 @@ from typing import Any, Final
 
 import msgspec
 
-from tickwheel.domain.forecast import MINUTE_MS
+from tickwheel.domain.forecast import MINUTE_MS, PEAK_LEAST, PEAK_TIMES
+from tickwheel.domain.ids import job_id_text
 from tickwheel.domain.job import Lane
 from tickwheel.domain.vitals import LaneVitals
+from tickwheel.domain.waits import wait_text
 from tickwheel.interfaces.http.wire import iso_text
 from tickwheel.ports.shards import ShardState
-from tickwheel.services.live.forecasting import Forecast
+from tickwheel.services.live.forecasting import DueJobs, Forecast
 from tickwheel.services.live.overview import Overview
 from tickwheel.services.live.pulse import NodeView
 
@@ -26,8 +28,25 @@ class LaneBody(msgspec.Struct):
     oldest_due_seconds: float
 
 
+class WaitBody(msgspec.Struct):
+    """What due runs wait for, or waited for in the last minute (`goes_on` false), and for how long, as a phrase.
+
+    `kind`: target, limit, tenant, slots, worker (a handler that nobody has), store, takeover or start (no server
+    ran); `subject` is the host, the tenant, the handler.
+    """
+
+    kind: str
+    subject: str
+    says: str
+    seconds: float
+    goes_on: bool
+
+
 class OverviewBody(msgspec.Struct):
     """`standing`: idle, on_time, late, or store_unavailable; `says` is a sentence about it.
+
+    Due and waiting are `backlog` (for a slot), `held` (for their target, a limit or their tenant) and `elsewhere`
+    (for workers); `oldest_due_seconds` is that of all of them, in a lane of those that wait for a slot.
 
     Counts of attempts and the lateness are those of the last minute, over all nodes; a lateness is the slowest
     node's. `starts_by_second` and `failures_by_second` are this node's, the oldest first.
@@ -44,7 +63,9 @@ class OverviewBody(msgspec.Struct):
     in_flight: int
     armed: int
     held: int
+    elsewhere: int
     oldest_due_seconds: float
+    waits: list[WaitBody]
     lanes: list[LaneBody]
     jobs: int | None
     waiting: int | None
@@ -106,22 +127,49 @@ class PeakBody(msgspec.Struct):
 
 
 class ForecastBody(msgspec.Struct):
-    """Runs due in each minute from `start` on. `is_whole` false: there are more than could be counted."""
+    """Runs due in each minute from `start` on. `crowded`: the numbers of the minutes that are peaks.
+
+    A peak has `peak_least` runs and `peak_times` as many as a usual minute of the hour around it, or more; `peaks`
+    has the most crowded ones. `is_whole` false: there are more runs than could be counted.
+    """
 
     start: str
     due: list[int]
     due_by_lane: dict[str, list[int]]
+    crowded: list[int]
     peaks: list[PeakBody]
+    peak_least: int
+    peak_times: int
     is_whole: bool
 
 
-LIVE_TYPES: Final[tuple[Any, ...]] = (OverviewBody, NodeList, ForecastBody)
+class DueJobBody(msgspec.Struct):
+    """A job with runs due in a minute; `at` is the first."""
+
+    at: str
+    runs: int
+    job_id: str
+    job_name: str
+    tenant_id: str
+    priority: str
+    recurring: bool
+
+
+class DueBody(msgspec.Struct):
+    """The jobs that are due in a minute. `is_whole` false: there are more."""
+
+    at: str
+    jobs: list[DueJobBody]
+    is_whole: bool
+
+
+LIVE_TYPES: Final[tuple[Any, ...]] = (OverviewBody, NodeList, ForecastBody, DueBody)
 """What the OpenAPI document describes from here."""
 
 
-def forecast_body(forecast: Forecast, minutes: int) -> ForecastBody:
-    """The first so many minutes of it."""
-    counts = forecast.counts[:, :minutes]
+def forecast_body(forecast: Forecast) -> ForecastBody:
+    """As it is answered."""
+    counts = forecast.counts
 
     def at(minute: int) -> str:
         return iso_text(forecast.start_ms + minute * MINUTE_MS)
@@ -137,15 +185,34 @@ def forecast_body(forecast: Forecast, minutes: int) -> ForecastBody:
             quiet=[at(minute) for minute in peak.quiet],
         )
         for peak in forecast.peaks
-        if peak.minute < minutes
     ]
     return ForecastBody(
         start=at(0),
         due=counts.sum(axis=0).tolist(),
         due_by_lane={lane.name: counts[lane].tolist() for lane in Lane},
+        crowded=forecast.crowded.tolist(),
         peaks=peaks,
+        peak_least=PEAK_LEAST,
+        peak_times=PEAK_TIMES,
         is_whole=forecast.is_whole,
     )
+
+
+def due_body(at_ms: int, due: DueJobs) -> DueBody:
+    """The jobs of a minute."""
+    jobs = [
+        DueJobBody(
+            at=iso_text(one.due_ms),
+            runs=one.run_count,
+            job_id=job_id_text(one.job_id),
+            job_name=one.work.name,
+            tenant_id=one.work.tenant_id,
+            priority=Lane(one.lane).name,
+            recurring=one.recurring,
+        )
+        for one in due.jobs
+    ]
+    return DueBody(at=iso_text(at_ms), jobs=jobs, is_whole=due.is_whole)
 
 
 def overview_body(seen: Overview) -> OverviewBody:
@@ -163,7 +230,12 @@ def overview_body(seen: Overview) -> OverviewBody:
         in_flight=vitals.in_flight,
         armed=vitals.armed,
         held=vitals.held,
+        elsewhere=vitals.elsewhere,
         oldest_due_seconds=_age_seconds(vitals.oldest_due_ms, seen.now_ms),
+        waits=[
+            WaitBody(one.kind, one.subject, wait_text(one), one.length_ms / 1000, one.goes_on(seen.now_ms))
+            for one in vitals.waits
+        ],
         lanes=[_lane(Lane(place), lane, seen.now_ms) for place, lane in enumerate(vitals.lanes)],
         jobs=None if counts is None else counts.jobs,
         waiting=None if counts is None else counts.waiting,

@@ -3,7 +3,8 @@
 import { h, s, spoken } from "./dom.js";
 import { clock, count, length } from "./format.js";
 
-const HEAT_LEVELS = 6;
+const HEAT_LEVELS = 5;
+const CROWDED = 6;
 
 /** Bars of one minute, a second each; failures stand on top of starts. */
 export function seconds(starts, failures) {
@@ -27,38 +28,47 @@ export function seconds(starts, failures) {
   );
 }
 
-/** How full a minute is, from 0 to HEAT_LEVELS: by the root, so that a peak does not make the rest look empty. */
-export function heat(due, most) {
+/** How full a minute that is not crowded is, from 0 to HEAT_LEVELS: by the root, so that few are seen beside many. */
+function heat(due, most) {
   if (!due) return 0;
   return Math.ceil(Math.sqrt(due / most) * HEAT_LEVELS);
 }
 
+/** The most that is due in a minute that is not crowded. */
+export function mostUncrowded(due, crowded) {
+  const peaks = new Set(crowded);
+  return Math.max(0, ...due.filter((_, place) => !peaks.has(place)));
+}
+
 /**
- * Rows of hours, columns of minutes. `onChosen` gets the number of a minute. It is a table: a reader hears the
- * hour, the minute and the count; arrow keys move between minutes.
+ * Rows of hours, columns of minutes; with ten columns (a finger is wider than a sixtieth of a phone) rows of ten
+ * minutes. Red is what the server calls crowded. `onChosen` gets the number of a minute. It is a table: a reader
+ * hears the hour, the minute and the count; arrow keys move between minutes.
  */
-export function heatStrip(start, due, onChosen) {
+export function heatStrip({ start, due, crowded }, columns, onChosen) {
   const first = new Date(start);
-  const skipped = first.getMinutes();
-  const hours = Math.ceil((skipped + due.length) / 60);
-  const most = Math.max(1, ...due);
+  const skipped = first.getMinutes() % columns;
+  const lines = Math.ceil((skipped + due.length) / columns);
+  const most = Math.max(1, mostUncrowded(due, crowded));
+  const peaks = new Set(crowded);
   const cells = [];
   const rows = [];
-  for (let hour = 0; hour < hours; hour++) {
-    const begins = new Date(first.getTime() + (hour * 60 - skipped) * 60_000).toISOString();
+  for (let line = 0; line < lines; line++) {
+    const begins = new Date(first.getTime() + (line * columns - skipped) * 60_000).toISOString();
     const row = h("tr", {}, h("th", { scope: "row" }, clock(begins, undefined, { seconds: false }).slice(11)));
-    for (let minute = 0; minute < 60; minute++) {
-      const place = hour * 60 + minute - skipped;
+    for (let minute = 0; minute < columns; minute++) {
+      const place = line * columns + minute - skipped;
       if (place < 0 || place >= due.length) {
         row.append(h("td", { class: "none" }));
         continue;
       }
       const at = new Date(first.getTime() + place * 60_000).toISOString();
       const time = clock(at, undefined, { seconds: false }).slice(11);
-      const text = `${time}, ${count(due[place])} due`;
+      const text = `${time}, ${count(due[place])} due${peaks.has(place) ? ", crowded" : ""}`;
+      const level = peaks.has(place) ? CROWDED : heat(due[place], most);
       const cell = h(
         "td",
-        { class: `heat heat-${heat(due[place], most)}`, title: text, tabindex: cells.length ? "-1" : "0", dataset: { place } },
+        { class: `heat heat-${level}`, title: text, tabindex: cells.length ? "-1" : "0", dataset: { place } },
         spoken(text),
       );
       cells[place] = cell;
@@ -66,10 +76,11 @@ export function heatStrip(start, due, onChosen) {
     }
     rows.push(row);
   }
+  const marks = columns === 60 ? [":00", ":15", ":30", ":45"] : [...Array(columns).keys()].map((minute) => `+${minute}`);
   const grid = h(
     "table",
-    { class: "heatstrip", "aria-label": "Runs due by minute" },
-    h("thead", {}, h("tr", {}, h("td", {}), [0, 15, 30, 45].map((minute) => h("th", { scope: "col", colspan: "15" }, `:${String(minute).padStart(2, "0")}`)))),
+    { class: `heatstrip of-${columns}`, "aria-label": "Runs due by minute" },
+    h("thead", {}, h("tr", {}, h("td", {}), marks.map((mark) => h("th", { scope: "col", colspan: String(columns / marks.length) }, mark)))),
     h("tbody", {}, rows),
   );
   const move = (place) => {
@@ -79,7 +90,7 @@ export function heatStrip(start, due, onChosen) {
     target.setAttribute("tabindex", "0");
     target.focus();
   };
-  const steps = { ArrowLeft: -1, ArrowRight: 1, ArrowUp: -60, ArrowDown: 60 };
+  const steps = { ArrowLeft: -1, ArrowRight: 1, ArrowUp: -columns, ArrowDown: columns };
   grid.addEventListener("keydown", (event) => {
     const place = Number(event.target.dataset.place);
     if (event.key in steps) {

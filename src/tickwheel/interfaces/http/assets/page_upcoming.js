@@ -1,15 +1,15 @@
 // The load that comes, where it crowds, and where there would be room.
 
 import { get } from "./api.js";
-import { heatStrip } from "./charts.js";
+import { heatStrip, mostUncrowded } from "./charts.js";
 import { fill, h } from "./dom.js";
 import { clock, count, hereZone, plural, words } from "./format.js";
 import { banner, choice, field, heading, jobLink, loading, moment, table } from "./parts.js";
 import { query, setQuery } from "./router.js";
-import { tenantQuery } from "./session.js";
 
 const HOURS = [3, 6, 12, 24];
 const MINUTE_MS = 60_000;
+const NARROW = matchMedia("(max-width: 45rem)");
 
 const time = (iso) => clock(iso, undefined, { seconds: false }).slice(11);
 
@@ -21,6 +21,10 @@ export async function upcomingPage({ signal }) {
   const range = choice(HOURS.map((one) => [String(one), `${one} hours`]), String(hours), {
     on: { change: (event) => setQuery({ hours: event.target.value }) },
   });
+  const strip = h("div", {});
+  const draw = () => fill(strip, heatStrip(forecast, NARROW.matches ? 10 : 60, (place) => choose(place, forecast, chosen, signal)));
+  NARROW.addEventListener("change", draw, { signal });
+  draw();
   return h(
     "div",
     {},
@@ -35,8 +39,8 @@ export async function upcomingPage({ signal }) {
     h(
       "section",
       { class: "panel" },
-      heatStrip(forecast.start, forecast.due, (place) => choose(place, forecast, chosen, signal)),
-      legend(forecast.due),
+      strip,
+      legend(forecast),
     ),
     chosen,
     h("h2", {}, "Where they crowd"),
@@ -44,37 +48,43 @@ export async function upcomingPage({ signal }) {
   );
 }
 
-function legend(due) {
-  const most = Math.max(0, ...due);
+function legend(forecast) {
+  const most = mostUncrowded(forecast.due, forecast.crowded);
   return h(
     "p",
     { class: "legend soft" },
     "nothing ",
-    [0, 1, 2, 3, 4, 5, 6].map((level) => h("span", { class: `key heat heat-${level}`, "aria-hidden": "true" })),
-    ` ${count(most)} in a minute. Choose a minute to see what is due in it.`,
+    [0, 1, 2, 3, 4, 5].map((level) => h("span", { class: `key heat heat-${level}`, "aria-hidden": "true" })),
+    ` ${count(most)} in a minute; `,
+    h("span", { class: "key heat heat-6", "aria-hidden": "true" }),
+    ` crowded: ${rule(forecast)}. Choose a minute to see what is due in it.`,
   );
 }
 
+const rule = (forecast) =>
+  `${forecast.peak_least} runs or more, and at least ${forecast.peak_times} times as many as in a usual minute of the hour around it`;
+
+const minuteAt = (forecast, place) => new Date(Date.parse(forecast.start) + place * MINUTE_MS).toISOString();
+
 async function choose(place, forecast, box, signal) {
-  const from = new Date(Date.parse(forecast.start) + place * MINUTE_MS).toISOString();
-  const to = new Date(Date.parse(from) + MINUTE_MS).toISOString();
+  const at = minuteAt(forecast, place);
   const lanes = Object.entries(forecast.due_by_lane).filter(([, due]) => due[place]);
-  const title = h("h2", {}, `${time(from)}: ${count(forecast.due[place])} due`);
+  const title = h("h2", {}, `${time(at)}: ${count(forecast.due[place])} due`);
   fill(box, title, loading());
   try {
-    const asked = { ...tenantQuery(), order: "due", due_from: from, due_to: to, limit: 20 };
-    const { jobs, next_cursor: more } = await get("v1/jobs", asked, signal);
+    const { jobs, is_whole: isWhole } = await get("v1/forecast/due", { at, limit: 50 }, signal);
     const rows = jobs.map((job) => [
-      { content: moment(job.next_run_time_iso), class: "when" },
+      { content: [moment(job.at), job.runs > 1 && h("span", { class: "soft" }, `and ${count(job.runs - 1)} more in this minute`)], class: "when" },
       { content: jobLink(job.job_id, job.job_name), class: "wide" },
+      job.tenant_id,
       words(job.priority),
     ]);
     fill(
       box,
       title,
       lanes.length > 0 && h("p", {}, lanes.map(([lane, due]) => `${words(lane)}: ${count(due[place])}`).join(", ")),
-      table("Due in this minute", ["Due", "Job", "Priority"], rows, "No job's next run is in this minute. A recurring job may be back by then, after its next run."),
-      more && h("p", { class: "soft" }, "There are more of them."),
+      table("Due in this minute", ["Due", "Job", "Tenant", "Priority"], rows, "Nothing is due in this minute."),
+      !isWhole && h("p", { class: "soft" }, "There are more of them."),
     );
   } catch (error) {
     if (error.name !== "AbortError") fill(box, title, banner(error));
@@ -82,10 +92,10 @@ async function choose(place, forecast, box, signal) {
 }
 
 function peaks(forecast) {
-  if (!forecast.peaks.length) {
-    return h("p", {}, "Nowhere: no minute has many more runs than those around it.");
-  }
-  return forecast.peaks.map((peak) =>
+  const { crowded, peaks: told } = forecast;
+  if (!crowded.length) return h("p", {}, `Nowhere: no minute has ${rule(forecast)}.`);
+  const more = crowded.length > told.length && h("p", {}, `${plural(crowded.length, "minute")} are crowded; these are the fullest.`);
+  return [more, told.map((peak) =>
     h(
       "section",
       { class: "panel" },
@@ -101,7 +111,7 @@ function peaks(forecast) {
         ),
       h("p", {}, advice(peak)),
     ),
-  );
+  )];
 }
 
 function advice(peak) {

@@ -19,7 +19,17 @@ _OVERVIEW: Final[dict[str, Any]] = {
     "in_flight": 3,
     "armed": 8210,
     "held": 0,
+    "elsewhere": 0,
     "oldest_due_seconds": 0.0,
+    "waits": [
+        {
+            "kind": "target",
+            "subject": "pay.example",
+            "says": "the host pay.example, which gives no answer",
+            "seconds": 12.5,
+            "goes_on": False,
+        }
+    ],
     "lanes": [
         {
             "lane": "DEFAULT",
@@ -63,6 +73,7 @@ _FORECAST: Final[dict[str, Any]] = {
     "start": "2025-11-29T16:45:00.000Z",
     "due": [20, 18, 1204],
     "due_by_lane": {"CRITICAL": [0, 0, 4], "HIGH": [0, 0, 0], "DEFAULT": [20, 18, 1200], "LOW": [0, 0, 0]},
+    "crowded": [2],
     "peaks": [
         {
             "at": "2025-11-29T16:47:00.000Z",
@@ -72,7 +83,24 @@ _FORECAST: Final[dict[str, Any]] = {
             "quiet": ["2025-11-29T16:46:00.000Z"],
         }
     ],
+    "peak_least": 20,
+    "peak_times": 3,
     "is_whole": True,
+}
+_DUE: Final[dict[str, Any]] = {
+    "at": "2025-11-29T16:47:00.000Z",
+    "jobs": [
+        {
+            "at": "2025-11-29T16:47:00.000Z",
+            "runs": 1,
+            "job_id": "job_01KBDJ4G4A9QZ4M7F0T6S2T6MB",
+            "job_name": "hourly-report",
+            "tenant_id": "default",
+            "priority": "DEFAULT",
+            "recurring": True,
+        }
+    ],
+    "is_whole": False,
 }
 
 LIVE_OPERATIONS: Final = (
@@ -129,7 +157,8 @@ LIVE_OPERATIONS: Final = (
         tag=_TAG,
         summary="Forecast how much will be due",
         description="Timers that wait, and what recurring jobs will add, by minute; and the minutes in which they "
-        "crowd, with the calendars that cause it. Made anew every half a minute at most.",
+        "crowd: 20 runs or more, and three times as many as a usual minute of the hour around it has. `peaks` "
+        "tells of the eight most crowded ones which calendars cause it. Made anew every half a minute at most.",
         params=(
             Param(
                 "minutes",
@@ -139,6 +168,35 @@ LIVE_OPERATIONS: Final = (
             ),
         ),
         replies=(Reply(200, "The minutes that come.", "ForecastBody", _FORECAST),),
+        problems=_PROBLEMS,
+    ),
+    Operation(
+        method="GET",
+        path="/v1/forecast/due",
+        name="forecast_due",
+        scope=Scope.JOBS_READ,
+        for_installation=True,
+        tag=_TAG,
+        summary="List what will be due in a minute",
+        description="Of the next 24 hours: the jobs whose timer is due in that minute, and the recurring jobs "
+        "that will fire in it again after their next run.",
+        params=(
+            Param(
+                "at",
+                "query",
+                "An instant of the minute.",
+                {"type": "string", "format": "date-time"},
+                "2025-11-29T16:47:00Z",
+                required=True,
+            ),
+            Param(
+                "limit",
+                "query",
+                "How many jobs at most.",
+                {"type": "integer", "minimum": 1, "maximum": 1000, "default": 50},
+            ),
+        ),
+        replies=(Reply(200, "The jobs, the first to be due first.", "DueBody", _DUE),),
         problems=_PROBLEMS,
     ),
 )

@@ -4,10 +4,12 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable, Mapping
 from typing import Final
 
+from tickwheel.domain.errors import FieldProblem, InvalidRequest
+from tickwheel.domain.forecast import MINUTE_MS
 from tickwheel.interfaces.http.auth import still_holds
 from tickwheel.interfaces.http.deps import Deps
 from tickwheel.interfaces.http.endpoints import Key
-from tickwheel.interfaces.http.live_bodies import forecast_body, node_list, overview_body
+from tickwheel.interfaces.http.live_bodies import due_body, forecast_body, node_list, overview_body
 from tickwheel.interfaces.http.resource import Call, Handler
 from tickwheel.interfaces.http.wire import Answer, Refusal, encode, ok
 from tickwheel.services.live.forecasting import MINUTES_MAX
@@ -16,6 +18,8 @@ from tickwheel.services.live.overview import Lookout
 STREAM_TICKS: Final = 60
 """A stream ends after a minute: who comes back shows his token again, and may meet another node."""
 MINUTES_DEFAULT: Final = 6 * 60
+DUE_DEFAULT: Final = 50
+DUE_MAX: Final = 1_000
 _HEADERS: Final = ((b"content-type", b"text/event-stream"), (b"x-accel-buffering", b"no"))
 
 
@@ -33,6 +37,7 @@ class LiveRoutes:
             ("GET", "/v1/live"): self.live,
             ("GET", "/v1/nodes"): self.nodes,
             ("GET", "/v1/forecast"): self.forecast,
+            ("GET", "/v1/forecast/due"): self.due,
         }
 
     async def overview(self, call: Call) -> Answer:
@@ -59,7 +64,18 @@ class LiveRoutes:
         call.query.done()
         if self._forecasting is None:
             raise Refusal("not_ready", "This node doesn't watch the installation.")
-        return ok(forecast_body(await self._forecasting.look(), minutes))
+        return ok(forecast_body(await self._forecasting.look(minutes)))
+
+    async def due(self, call: Call) -> Answer:
+        """The jobs that are due in a minute."""
+        if self._forecasting is None:
+            raise Refusal("not_ready", "This node doesn't watch the installation.")
+        at_ms, limit = call.query.instant("at"), call.query.integer("limit", DUE_DEFAULT, 1, DUE_MAX)
+        if at_ms is None:
+            raise InvalidRequest([FieldProblem("at", "is missing; name an instant of the minute", "missing")])
+        call.query.done()
+        at_ms -= at_ms % MINUTE_MS
+        return ok(due_body(at_ms, await self._forecasting.due_in(at_ms, limit)))
 
     def _open(self) -> Lookout:
         if self._lookout is None:
