@@ -70,9 +70,13 @@ def test_undo_puts_a_payload_back_byte_for_byte(server: ServerProcess, visit: Vi
     page.get_by_label("Payload").fill("[1.0]")
     save(page)
     assert raw_payload(server, job_id) == "[1.0]"
+    page.get_by_text("Payload", exact=True).click()
+    expect(page.locator("main pre")).to_have_text("[\n  1.0\n]")
     page.get_by_role("button", name="Undo").click()
     expect(page.locator("#notes")).to_contain_text("It is undone.")
     assert raw_payload(server, job_id) == text
+    page.get_by_text("Payload", exact=True).click()
+    expect(page.locator("main pre")).to_contain_text('"n": 12345678901234567890')
 
 
 def test_a_payload_that_nobody_touched_is_not_sent(server: ServerProcess, visit: Visiting) -> None:
@@ -113,6 +117,9 @@ def test_a_job_with_headers_is_moved_to_another_host(server: ServerProcess, visi
     assert "secret-" not in page.content()
     page.get_by_label("Calls").fill("http://127.0.0.1:9/elsewhere")
     expect(headers).not_to_contain_text("not sent to another host")
+    page.get_by_label("Calls").fill("nowhere")
+    page.get_by_role("button", name="Save", exact=True).click()
+    expect(page.locator(".field", has=page.get_by_label("Calls"))).to_contain_text("Calls must start with http://")
     page.get_by_label("Calls").fill(f"{server.url}/echo")
     expect(headers).to_contain_text("Authorization, X-Key: given for http://127.0.0.1:9, and not sent")
     page.get_by_role("button", name="Save", exact=True).click()
@@ -161,7 +168,7 @@ def test_every_field_of_a_job_can_be_changed_and_put_back(server: ServerProcess,
         "Timeout of an attempt": "7.5",
         "Longest wait before the first retry": "2",
         "Factor by which": "3",
-        "Longest wait of all": "60",
+        "Longest wait before any retry": "60",
         "At most so many that were missed": "5",
         "Too late after": "90",
         "Not before": "2027-01-01T00:00:00Z",
@@ -217,7 +224,7 @@ def test_problems_are_told_at_their_fields_in_their_words(visit: Visiting) -> No
     page = visit().open("/new")
     page.get_by_text("More:").click()
     page.get_by_label("Longest wait before the first retry").fill("20")
-    page.get_by_label("Longest wait of all").fill("10")
+    page.get_by_label("Longest wait before any retry").fill("10")
     page.get_by_label("Too late after").fill("soon")
     page.get_by_role("button", name="Make the job").click()
     expect(page.get_by_label("Too late after")).to_be_focused()
@@ -232,7 +239,7 @@ def test_problems_are_told_at_their_fields_in_their_words(visit: Visiting) -> No
     assert "target." not in page.inner_text("main")
     calls.fill("http://127.0.0.1:9/x")
     page.get_by_role("button", name="Make the job").click()
-    cap = page.get_by_label("Longest wait of all")
+    cap = page.get_by_label("Longest wait before any retry")
     expect(cap).to_be_focused()
     expect(page.locator(".field", has=cap)).to_contain_text("must not be below “Longest wait before the first")
     expect(page.locator(".field .problem", has_text="Calls")).to_have_count(0)

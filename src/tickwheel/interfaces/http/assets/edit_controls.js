@@ -224,7 +224,8 @@ export class HeadersControl {
 
   /** The rows whose stored value can't go to the new host. */
   left() {
-    if (originOf(this.to) === originOf(this.from)) return [];
+    const to = originOf(this.to);
+    if (to === null || to === originOf(this.from)) return [];
     return this.rows.filter((row) => row.isStored && !row.giving.value && !HARMLESS.includes(row.name().toLowerCase()));
   }
 
@@ -246,10 +247,10 @@ export class HeadersControl {
 /** Headers that are no secrets by what they mean: the server lets them move. */
 export const HARMLESS = ["accept", "accept-charset", "accept-encoding", "accept-language", "cache-control", "content-encoding", "content-language", "content-type", "pragma"];
 
-/** Scheme, host and port as the server compares them: a host is what is written. */
+/** Scheme, host and port as the server compares them: a host is what is written. Null for what is no address. */
 export function originOf(endpoint) {
   const found = /^(https?):\/\/([^/?#]*?)(?::(\d+))?(?:[/?#].*)?$/is.exec(endpoint);
-  if (!found) return endpoint;
+  if (!found) return null;
   const scheme = found[1].toLowerCase();
   return `${scheme}://${found[2].toLowerCase()}:${found[3] ? Number(found[3]) : scheme === "https" ? 443 : 80}`;
 }

@@ -37,7 +37,7 @@ const FIELDS = [
   { path: "target.timeout_seconds", label: "Timeout of an attempt, in seconds", make: number({ placeholder: "30" }), more: true },
   { path: "retry_policy.initial_interval_sec", label: "Longest wait before the first retry, in seconds", make: number({ placeholder: "10" }), more: true },
   { path: "retry_policy.backoff_multiplier", label: "Factor by which each further wait grows", make: number({ placeholder: "2" }), more: true },
-  { path: "retry_policy.max_interval_sec", label: "Longest wait of all, in seconds", make: number({ placeholder: "300" }), more: true },
+  { path: "retry_policy.max_interval_sec", label: "Longest wait before any retry, in seconds", make: number({ placeholder: "300" }), more: true },
   { path: "retry_policy.when_exhausted", label: "When the last retry has failed", make: one(EXHAUSTED), more: true },
   { path: "overlap", label: "If one still runs", make: one(OVERLAPS), only: "CRON", more: true },
   { path: "catch_up.policy", label: "After downtime", make: one(CATCH_UPS), only: "CRON", more: true },

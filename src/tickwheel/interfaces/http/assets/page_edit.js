@@ -252,6 +252,7 @@ class Form {
       fill(field.fault, []);
       this.inputs(field).forEach((one) => one.removeAttribute("aria-invalid"));
     }
+    this.control("target.headers").tell();
     const elsewhere = errors.filter((one) => !this.at(one));
     const wrong = errors.length - elsewhere.length;
     const said = elsewhere.map((one) => this.sentence(one));

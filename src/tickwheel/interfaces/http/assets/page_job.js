@@ -13,6 +13,7 @@ import { may, tenantQuery } from "./session.js";
 
 const SHOWN_RUNS = 50;
 const SHOWN_TIMES = 10;
+const PREVIEW_EVERY_MS = 5000;
 const EVERY_MS = 3000;
 const NO_RIGHT = "Your token may not change jobs.";
 const WAITS = {
@@ -29,9 +30,14 @@ export async function jobPage({ params, signal }) {
   const read = () => get(path, tenantQuery(), signal);
   const top = h("div", {});
   const waits = h("div", {});
+  const below = h("div", {});
   let shown = "";
+  let shownPayload = null;
   const show = (job) => {
     fill(waits, late(job));
+    const text = textOf(job, "payload");
+    if (text !== shownPayload) fill(below, payload(text)); // else it would be folded again
+    shownPayload = text;
     const { overdue_seconds: _, waits_for: __, ...rest } = job;
     if (JSON.stringify(rest) === shown) return;
     shown = JSON.stringify(rest);
@@ -54,7 +60,7 @@ export async function jobPage({ params, signal }) {
     },
     { everyMs: EVERY_MS, signal },
   );
-  return h("div", {}, top, waits, h("h2", {}, "Past runs"), runs, payload(job));
+  return h("div", {}, top, waits, h("h2", {}, "Past runs"), runs, below);
 }
 
 function late(job) {
@@ -119,14 +125,14 @@ function times(job, signal) {
   } else if (!job.next_run_time_iso) {
     box.append(h("p", {}, "None: its schedule has no time left."));
   } else {
-    box.append(live(() => preview(job, signal), { signal }));
+    box.append(live(() => preview(job, signal), { everyMs: PREVIEW_EVERY_MS, signal }));
   }
   return box;
 }
 
 async function preview(job, signal) {
   const zone = job.timezone;
-  const start = new Date(Date.parse(job.next_run_time_iso) - 1000).toISOString();
+  const start = new Date(Math.max(Date.parse(job.next_run_time_iso) - 1000, Date.now())).toISOString(); // no past ones
   const body = { cron_expression: job.cron_expression, timezone: zone, start, count: SHOWN_TIMES };
   const seen = await call("POST", "v1/schedules/preview", { body, signal });
   const known = knowsZone(zone);
@@ -163,8 +169,7 @@ function took({ timeline: { started, finished } }) {
   return started && finished ? length(Date.parse(finished) - Date.parse(started)) : "–";
 }
 
-function payload(job) {
-  const text = textOf(job, "payload");
+function payload(text) {
   return text && h("details", {}, h("summary", {}, "Payload"), h("pre", { tabindex: "0" }, laidOut(text)));
 }
 
