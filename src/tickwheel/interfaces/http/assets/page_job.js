@@ -125,7 +125,9 @@ function times(job, signal) {
   } else if (!job.next_run_time_iso) {
     box.append(h("p", {}, "None: its schedule has no time left."));
   } else {
-    box.append(live(() => preview(job, signal), { everyMs: PREVIEW_EVERY_MS, signal }));
+    const list = live(() => preview(job, signal), { signal });
+    const timer = setInterval(() => (box.isConnected ? list.update() : clearInterval(timer)), PREVIEW_EVERY_MS);
+    box.append(list);
   }
   return box;
 }
