@@ -5,12 +5,14 @@ Travels with a node's beats, so it is short. Times are integers of milliseconds.
 
 from collections.abc import Iterable
 from enum import StrEnum
+from operator import add
 from typing import Final
 
 import msgspec
 
 from tickwheel.domain.lanes import LANE_COUNT
 
+SECOND_COUNT: Final = 60
 LATE_MS: Final = 1_000
 """Lateness above which a run was late: the promise is that 99 of 100 begin within it."""
 
@@ -27,7 +29,10 @@ class LaneVitals(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class Vitals(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """A whole node. `succeeded`, `failed` and `dead` are attempts of the last minute, and runs that gave up."""
+    """A whole node. `succeeded`, `failed` and `dead` are attempts of the last minute, and runs that gave up.
+
+    `starts` and `failures` are told by whole second, the latest one last; empty: none in the whole minute.
+    """
 
     lanes: tuple[LaneVitals, ...] = (LaneVitals(),) * LANE_COUNT
     succeeded: int = 0
@@ -36,6 +41,8 @@ class Vitals(msgspec.Struct, frozen=True, array_like=True, gc=False):
     in_flight: int = 0
     armed: int = 0  # timers in the wheel
     held: int = 0  # due, and waiting for their target or a limit
+    starts: tuple[int, ...] = ()
+    failures: tuple[int, ...] = ()
 
     @property
     def started(self) -> int:
@@ -54,7 +61,10 @@ class Vitals(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 def sum_vitals(nodes: Iterable[Vitals]) -> Vitals:
-    """All nodes as one: counts add up, lateness is that of the slowest node."""
+    """All nodes as one: counts add up, lateness is that of the slowest node.
+
+    What came with a beat is a second old or two, so seconds of several nodes match to within that.
+    """
     total = Vitals()
     for node in nodes:
         lanes = tuple(_both(a, b) for a, b in zip(total.lanes, node.lanes[:LANE_COUNT], strict=False))
@@ -66,8 +76,16 @@ def sum_vitals(nodes: Iterable[Vitals]) -> Vitals:
             total.in_flight + node.in_flight,
             total.armed + node.armed,
             total.held + node.held,
+            _by_second(total.starts, node.starts[-SECOND_COUNT:]),
+            _by_second(total.failures, node.failures[-SECOND_COUNT:]),
         )
     return total
+
+
+def _by_second(a: tuple[int, ...], b: tuple[int, ...]) -> tuple[int, ...]:
+    shorter, longer = sorted((a, b), key=len)
+    older_count = len(longer) - len(shorter)
+    return longer[:older_count] + tuple(map(add, longer[older_count:], shorter))
 
 
 def _both(a: LaneVitals, b: LaneVitals) -> LaneVitals:

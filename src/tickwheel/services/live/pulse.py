@@ -9,6 +9,7 @@ from tickwheel.domain.lanes import LANE_COUNT
 from tickwheel.domain.vitals import Vitals, sum_vitals
 from tickwheel.services.live.recent import Recent
 from tickwheel.services.ownership.membership import Standing
+from tickwheel.services.ownership.node_note import SCHEDULER_ROLE
 from tickwheel.services.ownership.ownership import Ownership
 from tickwheel.services.ready import KIND_HANDLER, KIND_WEBHOOK
 from tickwheel.services.scheduler import Scheduler
@@ -31,6 +32,11 @@ class NodeView(msgspec.Struct, frozen=True):
     is_this: bool
     is_leader: bool
     vitals: Vitals
+
+    @property
+    def fires(self) -> bool:
+        """Whether due runs may begin because of it, as far as is known here."""
+        return self.standing != Standing.SILENT.value and SCHEDULER_ROLE in self.roles
 
 
 class Pulse:
@@ -55,8 +61,10 @@ class Pulse:
         """Of this node."""
         scheduler = self._scheduler
         backlog, oldest_due_ms = [0] * LANE_COUNT, [0] * LANE_COUNT
+        starts, failures = (tuple(counts) if any(counts) else () for counts in self.recent.by_second())
         if scheduler is None:
-            return Vitals(self.recent.lanes(backlog, oldest_due_ms), *self.recent.ends())
+            lanes = self.recent.lanes(backlog, oldest_due_ms)
+            return Vitals(lanes, *self.recent.ends(), starts=starts, failures=failures)
         for kind in _KINDS:
             for lane, due_ms in enumerate(scheduler.ready.oldest_due_ms(kind)):
                 backlog[lane] += scheduler.ready.count(kind, lane)
@@ -68,6 +76,8 @@ class Pulse:
             in_flight=sum(len(pool.inflight) for pool in scheduler.pools),
             armed=len(scheduler.wheel),
             held=scheduler.gate.held_count + len(scheduler.limits) + len(scheduler.tenants),
+            starts=starts,
+            failures=failures,
         )
 
     def nodes(self) -> list[NodeView]:
@@ -99,7 +109,7 @@ class Pulse:
         )
         others = [
             NodeView(
-                name=member.note.name,
+                name=member.note.name or member.incarnation,
                 incarnation=member.incarnation,
                 standing=member.standing.value,
                 silent_ms=member.silent_ms,
