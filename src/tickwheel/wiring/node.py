@@ -1,7 +1,7 @@
 """A running node from the settings: one process with its store, its firing side and its use cases.
 
 Alone on an embedded store it holds all shards. On PostgreSQL it shares them with others (`cluster`), or, with the
-role api alone, it holds none and fires nothing.
+role api alone, it is a member that holds none and fires nothing.
 
 Order of the start: the store is admitted and its clock taken over, then the node becomes a member, then it takes
 shards. Order of the end (`drain`): shards are handed over while work goes on, attempts get the rest of the grace
@@ -362,7 +362,7 @@ class _Parts:
                     secrets=opened,
                     tenants=tenants,
                 )
-                cluster.join(scheduler)
+            cluster.join(scheduler)
         except BaseException:
             await store.aclose()
             raise
