@@ -1,6 +1,7 @@
 """Nodes with the role api alone, as behind a load balancer: what an operator sees who gets to one of them."""
 
 import json
+import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
@@ -43,6 +44,14 @@ def ask(node: Serve, path: str) -> dict[str, Any]:
     return body
 
 
+def status(node: Serve, path: str) -> int:
+    try:
+        ask(node, path)
+    except urllib.error.HTTPError as error:
+        return error.code
+    return 200
+
+
 def wait_until_seen(node: Serve, *expected: tuple[str, str, int]) -> None:
     """Until it shows nodes of these roles, standings and shards, itself included."""
 
@@ -64,6 +73,7 @@ def test_an_api_node_shows_the_whole_cluster(nodes: list[Serve]) -> None:
     wait_until(lambda: ask(api, "/v1/overview")["started"] > 0, PATIENCE_S, "the starts of the other node")
     assert ask(api, "/v1/overview")["nodes"] == 3
     wait_until(lambda: sum(ask(api, "/v1/overview")["starts_by_second"]) > 0, PATIENCE_S, "starts by second")
+    wait_until(lambda: status(api, "/v1/scaling") == 200, PATIENCE_S, "what the owner has for workers")
     other.kill()
     wait_until_seen(api, one_api, one_firing)
     assert "member.lost" in firing.log.read_text()
@@ -71,3 +81,4 @@ def test_an_api_node_shows_the_whole_cluster(nodes: list[Serve]) -> None:
     firing.kill()
     wait_until_seen(api, one_api, ("scheduler,worker", "silent", SHARDS))
     assert ask(api, "/v1/overview")["standing"] == "late"
+    assert status(api, "/v1/scaling") == 503

@@ -118,7 +118,7 @@ class Node:
         self.notifying = Notifying(settings, store, clock, events, tenants.egress_of, secrets, _leads(cluster))
         if scheduler is not None:
             self.notifying.watch(monitoring.punctuality, monitoring.metrics)
-        self.demand = None if scheduler is None else build_demand(scheduler, self._ownership, clock)
+        self.demand = build_demand(scheduler, self._ownership, store, clock)
         self.monitoring = monitoring
         monitoring.watch(
             store=store,
