@@ -73,11 +73,15 @@ async def test_nothing_is_on_time_when_nobody_who_fires_is_left(cluster: Cluster
     [api] = await cluster.start("api", note=API)
     [a] = await cluster.settled("a")
     lookout = lookout_of(cluster, api.ownership)
-    assert (await lookout.look()).standing is Standing.IDLE
+    a.ownership.say_vitals(Vitals())  # and so, that it leads
+    await cluster.pass_ms(1_000)
+    seen = await lookout.look()
+    assert (seen.standing, [node.is_leader for node in seen.nodes]) == (Standing.IDLE, [False, True])
     a.clock.stop()
     await cluster.pass_ms(2_000)
     seen = await lookout.look()
     assert (seen.standing, seen.says, seen.silent_nodes) == (Standing.LATE, NOBODY_FIRES, ["a"])
+    assert not any(node.is_leader for node in seen.nodes)
     a.clock.resume()
     await cluster.pass_ms(2_000)
     assert (await lookout.look()).standing is Standing.IDLE

@@ -119,7 +119,7 @@ class Pulse:
                 draining=member.note.draining,
                 clock_difference_ms=member.note.clock_difference_ms,
                 is_this=False,
-                is_leader=member.note.leads,
+                is_leader=member.note.leads and member.standing is not Standing.SILENT,
                 vitals=member.note.vitals,
             )
             for member in ownership.members()
