@@ -2,6 +2,7 @@
 
 import asyncio
 import re
+from contextlib import suppress
 from pathlib import Path
 
 import psycopg
@@ -10,14 +11,18 @@ import pytest
 import tickwheel
 from tickwheel.adapters.system import SystemClock
 from tickwheel.config import Settings
-from tickwheel.domain.errors import ConfigError, StoreUnavailable
+from tickwheel.domain.errors import ConfigError, QuotaExceeded, StoreUnavailable
 from tickwheel.domain.ids import shard_of
 from tickwheel.domain.job import JobState
+from tickwheel.domain.quotas import TenantLimits, TenantSettings
 from tickwheel.domain.run import RunState
+from tickwheel.ports.registry import Act
+from tickwheel.wiring import Node, open_node
 from tickwheel.wiring import node as node_module
-from tickwheel.wiring import open_node
 
 from .nodes import TENANT, Nodes, create, each_second, eventually, fired, fired_again, held_by, runs_of, settled
+
+ACT = Act("test", "tenant.put")
 
 
 @pytest.mark.slow
@@ -85,6 +90,39 @@ async def test_a_node_of_the_api_alone_owns_nothing_and_its_jobs_run_elsewhere(b
         await eventually(ended, "the run of a job that the API node took")
         assert len(held_by(firing)) == 256
         assert held_by(api) == ()
+
+
+async def test_nodes_of_the_api_alone_share_the_rate_of_a_tenant(blank_postgresql: str) -> None:
+    """With one that fires and serves the API as well they are three; one that only fires does not count."""
+    limits = TenantLimits(requests_per_second=1, requests_burst=90)
+    async with Nodes(blank_postgresql) as nodes:
+        alone = await nodes.open(roles=("api",))
+        await alone.tenancy.tenants.put("acme", TenantSettings(limits), ACT)
+        serving = [alone, await nodes.open(roles=("api",)), await nodes.open()]
+        firing = await nodes.open(roles=("scheduler", "worker"))
+
+        async def known() -> bool:
+            return all(len(node.lookout.pulse.nodes()) == 4 for node in (*serving, firing))
+
+        await eventually(known, "all know each other")
+
+        async def counted_in() -> bool:
+            for node in serving:
+                node.tenancy.quotas.check_request("somebody")
+            return [node.tenancy.quotas._parts for node in serving] == [3, 3, 3]
+
+        await eventually(counted_in, "each takes a third")
+        assert all(30 <= admitted(node) <= 33 for node in serving)
+
+
+def admitted(node: Node) -> int:
+    """How many of a hundred requests that come at once the tenant may make here."""
+    count = 0
+    for _ in range(100):
+        with suppress(QuotaExceeded):
+            node.tenancy.quotas.check_request("acme")
+            count += 1
+    return count
 
 
 async def test_a_node_that_stops_leaves_its_shards_to_the_other_at_once(blank_postgresql: str) -> None:

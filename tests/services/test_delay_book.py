@@ -64,6 +64,16 @@ def test_shards_without_a_dead_owner_tell_nothing() -> None:
     assert book.take() == []
 
 
+def test_a_node_that_fired_nothing_is_not_to_blame() -> None:
+    """One machine dies with an API node and a node that fires on it."""
+    book = book_of(VirtualClock())
+    book.held = lambda: {1}
+    book.emit(MemberLost(incarnation="node-1-ab.1", proved=True, silent_ms=500))
+    book.emit(MemberLost(incarnation="node-3-cd.1", proved=True, silent_ms=500, fired=False))
+    book.emit(taken(1))
+    assert [delay.subject for delay in book.take()] == ["node-1-ab.1"]
+
+
 def test_all_shards_need_no_list() -> None:
     assert shards_text(range(SHARD_COUNT)) == ALL_SHARDS
     assert Delay(DelayKind.STORE, "", "", 0, 1).is_about(200)

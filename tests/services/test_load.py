@@ -3,11 +3,12 @@
 import numpy as np
 import pytest
 
+from tickwheel.adapters.memory.store import MemoryStore
 from tickwheel.domain.columns import TIMER, Rows
 from tickwheel.domain.job import Lane
 from tickwheel.domain.scaling import LaneLoad, needed_slots, needed_workers, sum_loads
 from tickwheel.ports.workers import WorkerNote, WorkerState
-from tickwheel.services.load import Arrivals, Demand
+from tickwheel.services.load import Arrivals, Demand, SessionReading
 from tickwheel.services.ownership.unresolved import Unserved
 from tickwheel.testing.virtual_clock import START_MS, VirtualClock
 
@@ -61,6 +62,31 @@ def test_without_workers_there_are_defaults_and_what_was_known_last() -> None:
     assert (asked.need(60).mean_run_ms, asked.need(60).all.needed_workers) == (300, 7)
     states.clear()
     assert (asked.need(60, 8).mean_run_ms, asked.need(60, 8).all.needed_workers) == (300, 4)
+
+
+async def test_where_no_owner_is_known_nobody_knows_the_need() -> None:
+    """An autoscaler would take "nothing waits" at its word, and stop all workers."""
+    clock = VirtualClock()
+    assert not await demand(clock, states=[]).look()
+    assert not await demand(clock, [], states=[]).look(), "a node that fires nothing has no lanes"
+    assert await demand(clock, [], [IDLE] * 4, states=[]).look()
+
+
+async def test_sessions_are_read_when_somebody_asks_and_once_a_second_at_most() -> None:
+    clock = VirtualClock()
+    store = MemoryStore(clock)
+    reading = SessionReading(store, clock)
+    asked = Demand(loads=lambda: [[IDLE] * 4], states=lambda: reading.states, clock=clock, refresh=reading.refresh)
+    await store.enlist_worker("w-1", WorkerNote(slots=8))
+    assert asked.need(60).workers == 0
+    await asked.look()
+    await store.enlist_worker("w-2", WorkerNote(slots=8))
+    await clock.advance(900)
+    await asked.look()
+    assert asked.need(60).workers == 1
+    await clock.advance(100)
+    await asked.look()
+    assert asked.need(60).workers == 2
 
 
 def test_workers_of_a_tenant_count_for_nobody_else() -> None:

@@ -1,66 +1,87 @@
-"""What those that look on are told when the store is in trouble."""
+"""What a node knows of all nodes, and what it says about them."""
 
-import asyncio
-from collections.abc import Callable, Coroutine
-from typing import Any
+import pytest
 
 from tickwheel.adapters.memory.store import MemoryStore
-from tickwheel.domain.errors import StoreUnavailable
-from tickwheel.services.live.overview import PATIENCE_MS, Lookout
+from tickwheel.domain.vitals import Standing, Vitals
+from tickwheel.services.live.overview import NOBODY_FIRES, Lookout
 from tickwheel.services.live.pulse import Pulse
 from tickwheel.services.live.recent import Recent
-from tickwheel.services.store_writes import StoreWrites
-from tickwheel.testing.virtual_clock import VirtualClock
+from tickwheel.services.ownership.node_note import NodeNote
+from tickwheel.services.ownership.ownership import Ownership
+
+from .ownership.cluster import Cluster, clustered
+
+API = NodeNote(name="api", roles=("api",))
 
 
-def lookout_of(clock: VirtualClock, store: MemoryStore, writes: StoreWrites | None = None) -> Lookout:
+def lookout_of(cluster: Cluster, ownership: Ownership) -> Lookout:
     pulse = Pulse(
-        Recent(clock),
-        None,
+        *(Recent(cluster.clock), None),
+        ownership=lambda: ownership,
+        is_leader=ownership.leadership.is_leader,
+        name="api",
+        version="1.0",
+        roles=ownership.note.roles,
+    )
+    return Lookout(pulse, MemoryStore(cluster.clock), cluster.clock)
+
+
+@clustered
+async def test_an_api_node_tells_of_all_that_fire(cluster: Cluster) -> None:
+    [api] = await cluster.start("api", note=API)
+    a, b = await cluster.settled("a", "b")
+    a.ownership.say_vitals(Vitals(succeeded=3, armed=5, starts=(1, 2)))
+    b.ownership.say_vitals(Vitals(succeeded=4, armed=6, starts=(4,)))
+    await cluster.pass_ms(500)
+    seen = await lookout_of(cluster, api.ownership).look()
+    assert [node.name for node in seen.nodes] == ["api", "a", "b"]
+    assert [node.is_this for node in seen.nodes] == [True, False, False]
+    assert (seen.vitals.succeeded, seen.vitals.armed, seen.vitals.starts) == (7, 11, (1, 6))
+    assert seen.standing is Standing.IDLE
+
+
+@clustered
+async def test_an_owner_that_the_coordinator_does_not_know_has_a_name(cluster: Cluster) -> None:
+    """As where this node was given another coordinator than those that fire: it must not look like nobody."""
+    [api] = await cluster.start("api", note=API)
+    await cluster.pass_ms(500)
+    cluster.tables.ownership.enlist("ghost.1")
+    cluster.tables.ownership.shards[7].owner = "ghost.1"
+    await cluster.pass_ms(3_000)
+    seen = await lookout_of(cluster, api.ownership).look()
+    assert (seen.silent_nodes, seen.standing) == (["ghost.1"], Standing.LATE)
+
+
+@pytest.mark.parametrize("roles", [("api", "scheduler", "worker"), ("scheduler",)])
+def test_one_that_fires_needs_no_other(roles: tuple[str, ...]) -> None:
+    cluster = Cluster()
+    pulse = Pulse(
+        *(Recent(cluster.clock), None),
         ownership=lambda: None,
         is_leader=lambda: True,
         name="here",
         version="1.0",
-        roles=("api",),
+        roles=roles,
     )
-    return Lookout(pulse, store, clock, writes)
+    assert [node.fires for node in pulse.nodes()] == [True]
 
 
-async def test_a_store_that_takes_no_writes_is_told_with_its_reason() -> None:
-    clock = VirtualClock()
-    writes = StoreWrites(clock)
-    lookout = lookout_of(clock, MemoryStore(clock), writes)
-    writes.refused(StoreUnavailable("the disk is full"))
-    await clock.advance(62_000)
+@clustered
+async def test_nothing_is_on_time_when_nobody_who_fires_is_left(cluster: Cluster) -> None:
+    """Whoever could tell what is due and waits is gone: that nobody does is no good news."""
+    [api] = await cluster.start("api", note=API)
+    [a] = await cluster.settled("a")
+    lookout = lookout_of(cluster, api.ownership)
+    a.ownership.say_vitals(Vitals())  # and so, that it leads
+    await cluster.pass_ms(1_000)
     seen = await lookout.look()
-    assert seen.standing is None
-    assert seen.says == "The store has taken no writes for 1 min 2 s: the disk is full."
-    assert seen.counts is not None
-    writes.taken()
-    await clock.advance(1_000)
-    assert (await lookout.look()).standing is not None
-
-
-async def test_a_store_that_hangs_is_told_within_seconds_and_asked_once() -> None:
-    clock, store = VirtualClock(), MemoryStore(VirtualClock())
-    asked, answer = list[int](), asyncio.Event()
-    counts: Callable[[], Coroutine[Any, Any, Any]] = store.counts
-
-    async def hang() -> Any:
-        asked.append(clock.now_ms())
-        await answer.wait()
-        return await counts()
-
-    store.counts = hang  # type: ignore[method-assign]
-    lookout = lookout_of(clock, store)
-    for _ in range(2):
-        looking = asyncio.create_task(lookout.look())
-        await clock.advance(PATIENCE_MS)
-        seen = await looking
-        assert (seen.standing, seen.counts) == (None, None)
-        assert "has said nothing for 2.0 s" in seen.says
-    assert len(asked) == 1
-    answer.set()
-    await clock.advance(1_000)
-    assert (await lookout.look()).counts is not None
-    lookout.close()
+    assert (seen.standing, [node.is_leader for node in seen.nodes]) == (Standing.IDLE, [False, True])
+    a.clock.stop()
+    await cluster.pass_ms(2_000)
+    seen = await lookout.look()
+    assert (seen.standing, seen.says, seen.silent_nodes) == (Standing.LATE, NOBODY_FIRES, ["a"])
+    assert not any(node.is_leader for node in seen.nodes)
+    a.clock.resume()
+    await cluster.pass_ms(2_000)
+    assert (await lookout.look()).standing is Standing.IDLE

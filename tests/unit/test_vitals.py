@@ -100,6 +100,23 @@ def test_nodes_add_up_and_the_slowest_counts() -> None:
     assert (both.started, both.backlog, both.oldest_due_ms) == (15, 3, NOW_MS - 50)
 
 
+@pytest.mark.parametrize(
+    ("one", "two", "both"),
+    [
+        ((), (), ()),
+        ((1, 2, 3), (), (1, 2, 3)),
+        ((1, 2, 3), (10, 20), (1, 12, 23)),
+        ((10, 20), (1, 2, 3), (1, 12, 23)),
+        ((1,) * 60, (1,) * 90, (2,) * 60),
+    ],
+)
+def test_seconds_add_up_from_the_latest_one(
+    one: tuple[int, ...], two: tuple[int, ...], both: tuple[int, ...]
+) -> None:
+    total = sum_vitals([Vitals(starts=one, failures=two), Vitals(starts=two, failures=one)])
+    assert total.starts == total.failures == both
+
+
 def test_a_node_of_another_version_may_know_other_lanes() -> None:
     assert sum_vitals([Vitals((LaneVitals(3),))]).started == 3
     assert sum_vitals([Vitals((LaneVitals(1),) * 9)]).started == len(Lane)

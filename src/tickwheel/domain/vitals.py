@@ -5,6 +5,7 @@ Travels with a node's beats, so it is short. Times are integers of milliseconds.
 
 from collections.abc import Iterable, Sequence
 from enum import StrEnum
+from operator import add
 from typing import Final
 
 import msgspec
@@ -13,6 +14,7 @@ from tickwheel.domain.job import Lane
 from tickwheel.domain.lanes import LANE_COUNT
 from tickwheel.domain.waits import Wait, longest, main_wait, wait_text
 
+SECOND_COUNT: Final = 60
 LATE_MS: Final = 1_000
 """Lateness above which a run was late: the promise is that 99 of 100 begin within it."""
 MANY: Final = 100
@@ -31,7 +33,10 @@ class LaneVitals(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class Vitals(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """A whole node. `succeeded`, `failed` and `dead` are attempts of the last minute, and runs that gave up."""
+    """A whole node. `succeeded`, `failed` and `dead` are attempts of the last minute, and runs that gave up.
+
+    `starts` and `failures` are told by whole second, the latest one last; empty: none in the whole minute.
+    """
 
     lanes: tuple[LaneVitals, ...] = (LaneVitals(),) * LANE_COUNT
     succeeded: int = 0
@@ -43,6 +48,8 @@ class Vitals(msgspec.Struct, frozen=True, array_like=True, gc=False):
     held_due_ms: int = 0  # instant of the oldest of these, or of `elsewhere`; 0 = nothing waits
     elsewhere: int = 0  # due, and waiting for workers elsewhere
     waits: tuple[Wait, ...] = ()  # what holds runs now, or held them in the last minute
+    starts: tuple[int, ...] = ()
+    failures: tuple[int, ...] = ()
 
     @property
     def started(self) -> int:
@@ -67,7 +74,10 @@ class Vitals(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 def sum_vitals(nodes: Iterable[Vitals]) -> Vitals:
-    """All nodes as one: counts add up, lateness is that of the slowest node."""
+    """All nodes as one: counts add up, lateness is that of the slowest node.
+
+    What came with a beat is a second old or two, so seconds of several nodes match to within that.
+    """
     total = Vitals()
     for node in nodes:
         lanes = tuple(_both(a, b) for a, b in zip(total.lanes, node.lanes[:LANE_COUNT], strict=False))
@@ -82,8 +92,16 @@ def sum_vitals(nodes: Iterable[Vitals]) -> Vitals:
             _older(total.held_due_ms, node.held_due_ms),
             total.elsewhere + node.elsewhere,
             longest((*total.waits, *node.waits)),
+            _by_second(total.starts, node.starts[-SECOND_COUNT:]),
+            _by_second(total.failures, node.failures[-SECOND_COUNT:]),
         )
     return total
+
+
+def _by_second(a: tuple[int, ...], b: tuple[int, ...]) -> tuple[int, ...]:
+    shorter, longer = sorted((a, b), key=len)
+    older_count = len(longer) - len(shorter)
+    return longer[:older_count] + tuple(map(add, longer[older_count:], shorter))
 
 
 def _both(a: LaneVitals, b: LaneVitals) -> LaneVitals:

@@ -178,11 +178,15 @@ class ShardsLeft(msgspec.Struct, frozen=True):
 
 
 class MemberLost(msgspec.Struct, frozen=True):
-    """A node was declared dead and may claim no more. `proved`: its process is known to be gone."""
+    """A node was declared dead and may claim no more. `proved`: its process is known to be gone.
+
+    `fired` False: it could own no shards (the role api alone), so nothing is late because of it.
+    """
 
     incarnation: str
     proved: bool
     silent_ms: int
+    fired: bool = True
 
 
 class WorkerLost(msgspec.Struct, frozen=True):

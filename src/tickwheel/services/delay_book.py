@@ -145,7 +145,7 @@ class DelayBook:
                 self._keep(self._open[key])
 
     def _note_lost(self, event: MemberLost) -> None:
-        if self._lost is None or self._lost.incarnation != event.incarnation:
+        if event.fired and (self._lost is None or self._lost.incarnation != event.incarnation):
             self._lost, self._lost_ms = event, self._clock.now_ms() - event.silent_ms
             self._takes = 0
 

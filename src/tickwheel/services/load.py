@@ -1,8 +1,9 @@
 """What there is to do for workers elsewhere, measured by the owners of the shards and summed over all of them.
 
 Each owner counts what comes due in its shards for workers elsewhere (also where no worker is left that could do
-it) and what of it waits. In a cluster that travels with the beats, so any node that fires knows the sum. How long
-runs take and how many slots there are, the workers say themselves, with their sessions.
+it) and what of it waits. In a cluster that travels with the beats, so any node knows the sum. How long runs take
+and how many slots there are, the workers say themselves, with their sessions. Owners watch those; other nodes read
+them when they are asked.
 
 All of it is about the workers that all tenants share. What a tenant's own workers do, and what waits for them, is
 that tenant's affair: it must call for no worker here, and their slots must do for none.
@@ -11,7 +12,7 @@ Arrivals are counted where a timer is sorted, and a timer may be sorted again la
 say. Only one that has just come due is an arrival, the others wait already.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, Protocol
 
 import msgspec
@@ -28,11 +29,12 @@ from tickwheel.domain.scaling import (
     sum_loads,
 )
 from tickwheel.ports.clock import Clock
-from tickwheel.ports.workers import WorkerState
+from tickwheel.ports.workers import WorkerState, WorkerStore
 
 BUCKET_MS: Final = 5_000
 BUCKET_COUNT: Final = 12
 """Rates are means over the last minute."""
+READ_MS: Final = 1_000
 FRESH_MS: Final = 5_000
 """A timer that came due within this is an arrival (the safety net looks for older ones only)."""
 
@@ -98,6 +100,22 @@ def lane_loads(waiting: Waiting, dropped: Dropped, arrivals: Arrivals) -> Sequen
     return loads
 
 
+class SessionReading:
+    """The live sessions, for a node that does not watch them: read when they are wanted, once a second at most."""
+
+    def __init__(self, store: WorkerStore, clock: Clock) -> None:
+        self._store, self._clock = store, clock
+        self._read_mono_ms: int | None = None
+        self.states: Sequence[WorkerState] = ()
+
+    async def refresh(self) -> None:
+        """Read them, unless that was done just now. Raises `StoreUnavailable`."""
+        now_mono_ms = self._clock.monotonic_ms()
+        if self._read_mono_ms is None or now_mono_ms - self._read_mono_ms >= READ_MS:
+            self.states = await self._store.workers()
+            self._read_mono_ms = now_mono_ms
+
+
 class LaneNeed(msgspec.Struct, frozen=True):
     """One lane, or all together."""
 
@@ -121,7 +139,10 @@ class Need(msgspec.Struct, frozen=True):
 
 
 class Demand:
-    """Answers how many workers are needed. `loads` gives those of all owners, `states` the live sessions."""
+    """Answers how many workers are needed. `loads` gives those of all owners, `states` the live sessions.
+
+    `refresh` makes the sessions known, where nobody does it all the time.
+    """
 
     def __init__(
         self,
@@ -129,9 +150,16 @@ class Demand:
         loads: Callable[[], Sequence[Sequence[LaneLoad]]],
         states: Callable[[], Sequence[WorkerState]],
         clock: Clock,
+        refresh: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
-        self._loads, self._states, self._clock = loads, states, clock
+        self._loads, self._states, self._clock, self._refresh = loads, states, clock, refresh
         self._mean_run_ms: float = MEAN_RUN_MS_DEFAULT
+
+    async def look(self) -> bool:
+        """Whether any owner has said what it has: without that, "nobody is needed" would be made up."""
+        if self._refresh is not None:
+            await self._refresh()
+        return any(self._loads())
 
     def need(self, drain_seconds: float, slots_per_worker: float | None = None) -> Need:
         """By lane and in all; `slots_per_worker` None: as many as live workers have on average."""

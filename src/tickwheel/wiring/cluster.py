@@ -1,4 +1,8 @@
-"""What a node has besides when it shares its store with others: the store's clock, membership, ownership."""
+"""What a node has besides when it shares its store with others: the store's clock, membership, ownership.
+
+Every node is a member, so that all see each other and share what is limited per cluster. One that fires nothing
+owns no shards, is never ranked and never leads.
+"""
 
 import asyncio
 import socket
@@ -18,6 +22,7 @@ from tickwheel.services.scheduler import Scheduler
 from tickwheel.services.store_clock import StoreClock, StoreClockWatch
 from tickwheel.services.supervision import supervise
 from tickwheel.wiring.coordinators import open_coordinator
+from tickwheel.wiring.nobody import Nobody
 
 WILDCARDS: Final = frozenset({"0.0.0.0", "::", ""})  # noqa: S104 - compared, not bound
 
@@ -28,7 +33,7 @@ def advertised_host(settings: Settings) -> str:
 
 
 class Cluster:
-    """The cluster's side of one node. `join` it to the firing side if there is one, then `start`."""
+    """The cluster's side of one node: `join`, then `start`."""
 
     def __init__(
         self,
@@ -52,8 +57,11 @@ class Cluster:
         self._close_coordinator: Callable[[], Awaitable[None]] | None = None
         self.vitals: Callable[[], Vitals] = Vitals
 
-    def join(self, scheduler: Scheduler) -> None:
-        """Let this node own shards and fire them through `scheduler`. Raises `ConfigError`."""
+    def join(self, scheduler: Scheduler | None) -> None:
+        """Make this node a member that fires its shards through `scheduler`; without one it gets none.
+
+        Raises `ConfigError`.
+        """
         coordinator = open_coordinator(self._settings, self._clock)
         self._close_coordinator = coordinator.aclose
         host, advertise = self._settings.host, advertised_host(self._settings)
@@ -62,7 +70,7 @@ class Cluster:
             coordinator=coordinator,
             peers=TcpPeers(host=host, advertise=advertise, clock=self._clock),
             holdings=self.holdings,
-            intake=scheduler.intake,
+            intake=Nobody() if scheduler is None else scheduler.intake,
             clock=self._clock,
             randomness=SystemRandomness(),
             events=self._events,
@@ -72,7 +80,8 @@ class Cluster:
                 roles=tuple(self._settings.roles),
             ),
         )
-        scheduler.join(self.ownership)
+        if scheduler is not None:
+            scheduler.join(self.ownership)
         self._scheduler = scheduler
 
     @property
@@ -94,7 +103,7 @@ class Cluster:
         return self._clock.difference_ms
 
     async def start(self) -> None:
-        """Become a member and take shards, if this node fires; watch the clock in any case."""
+        """Become a member, take shards if this node fires, and watch the clock."""
         if self.ownership is not None:
             await self.ownership.start()
         watching = supervise("store clock", self._watch.run, self._clock, self._events)

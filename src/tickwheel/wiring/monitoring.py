@@ -65,7 +65,7 @@ class Monitoring:
         is_leader: Callable[[], bool],
         shedding: Shedding,
         authentication: Authentication,
-        demand: Demand | None,
+        demand: Demand,
     ) -> None:
         """Show what these know."""
         metrics, clock = self.metrics, self._clock
@@ -83,9 +83,8 @@ class Monitoring:
         if scheduler is not None:
             add_gauges(metrics, scheduler, clock)
             add_objectives(metrics, self.punctuality)
-            self._count(store, queue, scheduler.elsewhere.routes, events, is_leader)
-        if demand is not None:
             add_scaling_gauges(metrics, demand)
+            self._count(store, queue, scheduler.elsewhere.routes, events, is_leader)
 
     def _count(
         self,

@@ -1,7 +1,7 @@
 """A running node from the settings: one process with its store, its firing side and its use cases.
 
 Alone on an embedded store it holds all shards. On PostgreSQL it shares them with others (`cluster`), or, with the
-role api alone, it holds none and fires nothing.
+role api alone, it is a member that holds none and fires nothing.
 
 Order of the start: the store is admitted and its clock taken over, then the node becomes a member, then it takes
 shards. Order of the end (`drain`): shards are handed over while work goes on, attempts get the rest of the grace
@@ -118,7 +118,7 @@ class Node:
         self.notifying = Notifying(settings, store, clock, events, tenants.egress_of, secrets, _leads(cluster))
         if scheduler is not None:
             self.notifying.watch(monitoring.punctuality, monitoring.metrics)
-        self.demand = None if scheduler is None else build_demand(scheduler, self._ownership, clock)
+        self.demand = build_demand(scheduler, self._ownership, store, clock)
         self.monitoring = monitoring
         monitoring.watch(
             store=store,
@@ -363,7 +363,7 @@ class _Parts:
                     secrets=opened,
                     tenants=tenants,
                 )
-                cluster.join(scheduler)
+            cluster.join(scheduler)
         except BaseException:
             await store.aclose()
             raise

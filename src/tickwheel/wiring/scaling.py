@@ -1,6 +1,7 @@
 """How many workers are needed, as a node knows it; and the same figures as gauges.
 
-Every node that fires shows those of the whole cluster: take the maximum over nodes, not the sum.
+Every node that fires shows those of the whole cluster: take the maximum over nodes, not the sum. Others answer
+when they are asked, and show no gauges.
 """
 
 from collections.abc import Callable, Sequence
@@ -10,19 +11,28 @@ from tickwheel.adapters.telemetry.metrics import Metrics
 from tickwheel.domain.job import Lane
 from tickwheel.domain.scaling import DRAIN_SECONDS_DEFAULT, LaneLoad
 from tickwheel.ports.clock import Clock
-from tickwheel.services.load import Demand, LaneNeed, Need
+from tickwheel.ports.workers import WorkerStore
+from tickwheel.services.load import Demand, LaneNeed, Need, SessionReading
 from tickwheel.services.ownership.ownership import Ownership
 from tickwheel.services.scheduler import Scheduler
 
 
-def build_demand(scheduler: Scheduler, ownership: Callable[[], Ownership | None], clock: Clock) -> Demand:
-    """What this node and the others have for workers."""
+def build_demand(
+    scheduler: Scheduler | None, ownership: Callable[[], Ownership | None], store: WorkerStore, clock: Clock
+) -> Demand:
+    """What this node, if it fires, and the others have for workers."""
 
-    def loads() -> Sequence[Sequence[LaneLoad]]:
+    def of_others() -> Sequence[Sequence[LaneLoad]]:
         others = ownership()
-        return [scheduler.elsewhere.load(), *(() if others is None else others.loads())]
+        return () if others is None else others.loads()
 
-    return Demand(loads=loads, states=lambda: scheduler.elsewhere.watch.states, clock=clock)
+    if scheduler is None:
+        reading = SessionReading(store, clock)
+        return Demand(loads=of_others, states=lambda: reading.states, clock=clock, refresh=reading.refresh)
+    elsewhere = scheduler.elsewhere
+    return Demand(
+        loads=lambda: [elsewhere.load(), *of_others()], states=lambda: elsewhere.watch.states, clock=clock
+    )
 
 
 def add_scaling_gauges(metrics: Metrics, demand: Demand) -> None:

@@ -60,7 +60,7 @@ class Tenancy:
             await asyncio.gather(loop, return_exceptions=True)
 
     def _api_nodes(self) -> int:
-        """This one, and the others that serve it and are not silent. A node that fires nothing knows no other."""
+        """This one, and the others that serve it and are not silent."""
         ownership = self._ownership()
         members = [] if ownership is None else ownership.members()
         others = sum(m.standing is not Standing.SILENT and Role.API in m.note.roles for m in members)

@@ -45,7 +45,7 @@ class HiringWorld(HttpWorld):
         )
         self.desk.start()
         self.metrics = Metrics()
-        demand = build_demand(self.scheduler, lambda: None, self.clock)
+        demand = build_demand(self.scheduler, lambda: None, self.store, self.clock)
         add_scaling_gauges(self.metrics, demand)
         self.deps = dataclasses.replace(self.deps, workers=self.desk, demand=demand, metrics=self.metrics.render)
         self.app = build_app(self.deps)

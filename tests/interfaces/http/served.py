@@ -9,6 +9,7 @@ from tickwheel.adapters.memory.queue import MemoryQueue
 from tickwheel.adapters.memory.store import MemoryStore
 from tickwheel.adapters.system import SystemClock, SystemRandomness
 from tickwheel.domain.columns import Rows
+from tickwheel.domain.scaling import LaneLoad
 from tickwheel.domain.slo import parse_objectives
 from tickwheel.interfaces.http.app import build_app
 from tickwheel.interfaces.http.deps import Deps
@@ -94,7 +95,7 @@ def served(*, tokens: Sequence[str] = (), verifier: TokenVerifier | None = None)
             metrics=lambda: b"up 1\n",
             authentication=Authentication(clock, tokens=tokens, keys=keys, verifier=verifier),
             workers=desk,
-            demand=Demand(loads=list, states=list, clock=clock),
+            demand=Demand(loads=lambda: [[LaneLoad()]], states=list, clock=clock),
             punctuality=Punctuality(parse_objectives(["HIGH=99.9%@1s"]), clock, "here"),
             lookout=Lookout(pulse, store, clock),
             forecasting=Forecasting(store, clock),

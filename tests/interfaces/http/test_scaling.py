@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -9,8 +10,11 @@ from urllib.parse import urlsplit
 import pytest
 import yaml  # type: ignore[import-untyped]
 
+from tickwheel.interfaces.http.app import build_app
 from tickwheel.ports.workers import WorkerNote
+from tickwheel.wiring.scaling import build_demand
 
+from .asgi_client import AsgiClient
 from .hiring_world import HiringWorld
 from .pull_world import PullWorld
 
@@ -36,6 +40,13 @@ async def test_nothing_to_do_needs_nobody(world: HiringWorld) -> None:
     answer = await scaling(world)
     assert (answer["needed_workers"], answer["backlog"], answer["workers"]) == (0, 0, 0)
     assert set(answer["lanes"]) == {"CRITICAL", "HIGH", "DEFAULT", "LOW"}
+
+
+async def test_a_node_that_knows_of_no_owner_does_not_make_figures_up(world: HiringWorld) -> None:
+    knows_nobody = build_demand(None, lambda: None, world.store, world.clock)
+    client = AsgiClient(build_app(replace(world.deps, demand=knows_nobody)))
+    reply = await client.get("/v1/scaling")
+    assert (reply.status, reply.code) == (503, "not_ready")
 
 
 async def test_work_that_nobody_serves_brings_the_first_worker(world: HiringWorld) -> None:

@@ -175,6 +175,7 @@ class LogSink:
                     incarnation=event.incarnation,
                     proved_dead=event.proved,
                     silent_ms=event.silent_ms,
+                    fired=event.fired,
                 )
             case WorkerLost():
                 self._log.warning(

@@ -7,7 +7,7 @@ import msgspec
 from tickwheel.domain.forecast import MINUTE_MS, PEAK_LEAST, PEAK_TIMES
 from tickwheel.domain.ids import job_id_text
 from tickwheel.domain.job import Lane
-from tickwheel.domain.vitals import LaneVitals
+from tickwheel.domain.vitals import SECOND_COUNT, LaneVitals
 from tickwheel.domain.waits import wait_text
 from tickwheel.interfaces.http.wire import iso_text
 from tickwheel.ports.shards import ShardState
@@ -49,7 +49,8 @@ class OverviewBody(msgspec.Struct):
     (for workers); `oldest_due_seconds` is that of all of them, in a lane of those that wait for a slot.
 
     Counts of attempts and the lateness are those of the last minute, over all nodes; a lateness is the slowest
-    node's. `starts_by_second` and `failures_by_second` are this node's, the oldest first.
+    node's. `starts_by_second` and `failures_by_second` are its seconds, the oldest first; nodes hear of each other
+    within two.
     """
 
     now: str
@@ -242,8 +243,8 @@ def overview_body(seen: Overview) -> OverviewBody:
         dead_letters=None if counts is None else counts.dead_letters,
         nodes=sum(node.standing == "alive" for node in seen.nodes),
         silent_nodes=seen.silent_nodes,
-        starts_by_second=seen.starts_by_second,
-        failures_by_second=seen.failures_by_second,
+        starts_by_second=_minute(vitals.starts),
+        failures_by_second=_minute(vitals.failures),
     )
 
 
@@ -290,6 +291,10 @@ def _lane(lane: Lane, vitals: LaneVitals, now_ms: int) -> LaneBody:
         backlog=vitals.backlog,
         oldest_due_seconds=_age_seconds(vitals.oldest_due_ms, now_ms),
     )
+
+
+def _minute(counts: tuple[int, ...]) -> list[int]:
+    return [*[0] * (SECOND_COUNT - len(counts)), *counts]
 
 
 def _age_seconds(due_ms: int, now_ms: int) -> float:

@@ -17,6 +17,7 @@ TICK_MS: Final = 1_000
 _FRESH_MS: Final = 900
 PATIENCE_MS: Final = 2_000
 """A store that has not counted within it is told not to answer: those that look on hear something in any case."""
+NOBODY_FIRES: Final = "Late: no node that fires is alive, as far as this one knows."
 
 
 class Overview(msgspec.Struct, frozen=True):
@@ -28,8 +29,6 @@ class Overview(msgspec.Struct, frozen=True):
     vitals: Vitals
     nodes: list[NodeView]
     counts: Counts | None
-    starts_by_second: list[int]
-    failures_by_second: list[int]
 
     @property
     def silent_nodes(self) -> list[str]:
@@ -76,16 +75,17 @@ class Lookout:
     async def _make(self) -> Overview:
         word: Standing | None = None
         counts, trouble = await self._count()
-        now_ms, vitals = self._clock.now_ms(), self.pulse.all()
+        now_ms, vitals, nodes = self._clock.now_ms(), self.pulse.all(), self.pulse.nodes()
         if self._writes.refusal:
             since = seconds_text(max(0, now_ms - self._writes.since_ms))
             says = f"The store has taken no writes for {since}: {self._writes.refusal}.{_left(vitals, now_ms)}"
         elif counts is None:
             says = f"The store does not answer: {trouble}.{_left(vitals, now_ms)}"
+        elif not any(node.fires for node in nodes):  # so nobody has told of what waits
+            word, says = Standing.LATE, NOBODY_FIRES
         else:
             word, says = standing(vitals, now_ms)
-        starts, failures = self.pulse.recent.by_second()
-        return Overview(now_ms, word, says, vitals, self.pulse.nodes(), counts, starts, failures)
+        return Overview(now_ms, word, says, vitals, nodes, counts)
 
     async def _count(self) -> tuple[Counts | None, str]:
         """What the store counts, or why there is nothing. One that hangs is asked once, however often this is."""

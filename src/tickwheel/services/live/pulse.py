@@ -11,6 +11,7 @@ from tickwheel.domain.waits import Wait, find_waits
 from tickwheel.services.delay_book import DelayBook
 from tickwheel.services.live.recent import Recent
 from tickwheel.services.ownership.membership import Standing
+from tickwheel.services.ownership.node_note import SCHEDULER_ROLE
 from tickwheel.services.ownership.ownership import Ownership
 from tickwheel.services.ready import KIND_HANDLER, KIND_WEBHOOK
 from tickwheel.services.scheduler import Scheduler
@@ -35,6 +36,11 @@ class NodeView(msgspec.Struct, frozen=True):
     is_this: bool
     is_leader: bool
     vitals: Vitals
+
+    @property
+    def fires(self) -> bool:
+        """Whether due runs may begin because of it, as far as is known here."""
+        return self.standing != Standing.SILENT.value and SCHEDULER_ROLE in self.roles
 
 
 class Pulse:
@@ -63,8 +69,10 @@ class Pulse:
         """Of this node."""
         scheduler = self._scheduler
         backlog, oldest_due_ms = [0] * LANE_COUNT, [0] * LANE_COUNT
+        starts, failures = (tuple(counts) if any(counts) else () for counts in self.recent.by_second())
         if scheduler is None:
-            return Vitals(self.recent.lanes(backlog, oldest_due_ms), *self.recent.ends())
+            lanes = self.recent.lanes(backlog, oldest_due_ms)
+            return Vitals(lanes, *self.recent.ends(), starts=starts, failures=failures)
         for kind in _KINDS:
             for lane, due_ms in enumerate(scheduler.ready.oldest_due_ms(kind)):
                 backlog[lane] += scheduler.ready.count(kind, lane)
@@ -80,6 +88,8 @@ class Pulse:
             held_due_ms=held_due_ms,
             elsewhere=sum(load.backlog for load in scheduler.elsewhere.load()),
             waits=waits,
+            starts=starts,
+            failures=failures,
         )
 
     def _look_at_held(self, scheduler: Scheduler) -> tuple[int, tuple[Wait, ...]]:
@@ -122,7 +132,7 @@ class Pulse:
         )
         others = [
             NodeView(
-                name=member.note.name,
+                name=member.note.name or member.incarnation,
                 incarnation=member.incarnation,
                 standing=member.standing.value,
                 silent_ms=member.silent_ms,
@@ -132,7 +142,7 @@ class Pulse:
                 draining=member.note.draining,
                 clock_difference_ms=member.note.clock_difference_ms,
                 is_this=False,
-                is_leader=member.note.leads,
+                is_leader=member.note.leads and member.standing is not Standing.SILENT,
                 vitals=member.note.vitals,
             )
             for member in ownership.members()

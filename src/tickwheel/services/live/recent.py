@@ -13,11 +13,10 @@ from tickwheel.domain.columns import Ints
 from tickwheel.domain.lanes import LANE_COUNT
 from tickwheel.domain.outcome import OutcomeClass
 from tickwheel.domain.run import RunState
-from tickwheel.domain.vitals import LaneVitals
+from tickwheel.domain.vitals import SECOND_COUNT, LaneVitals
 from tickwheel.ports.clock import Clock
 from tickwheel.ports.events import AttemptsEnded, AttemptsStarted, Event
 
-SECOND_COUNT: Final = 60
 _SLOT_COUNT: Final = SECOND_COUNT + 1  # the second that is under way, besides
 
 _BOUNDS_MS: Final = np.unique((1.25 ** np.arange(64)).astype(np.int64))  # to about 20 minutes

@@ -65,7 +65,11 @@ class DeadNodes:
             await self._store.depose(incarnation, proved_dead=proved)
             for name in earlier_names(incarnation) if proved else []:
                 await self._store.depose(name, proved_dead=True)
-            self._events.emit(MemberLost(incarnation=incarnation, proved=proved, silent_ms=member.silent_ms))
+            self._events.emit(
+                MemberLost(
+                    incarnation=incarnation, proved=proved, silent_ms=member.silent_ms, fired=member.note.fires
+                )
+            )
             deposed.add(incarnation)
             if proved:
                 self._proved.add(incarnation)

@@ -27,6 +27,11 @@ class NodeNote(msgspec.Struct, frozen=True):
     leads: bool = False  # does the chores of all
 
     @property
+    def fires(self) -> bool:
+        """Whether it may own shards at all; of one that does not say what it does nobody knows."""
+        return not self.roles or SCHEDULER_ROLE in self.roles
+
+    @property
     def is_candidate(self) -> bool:
         """G3: only such nodes are ranked, or a node that gave its shards up would stay on top for ever."""
         return not self.unfit and not self.draining and SCHEDULER_ROLE in self.roles

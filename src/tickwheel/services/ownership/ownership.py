@@ -15,6 +15,10 @@ without the proof. *It wakes up after 40 s*: its claims are refused by the store
 all shards and goes on under a new incarnation. *The coordinator is away*: membership is frozen and firing goes on.
 *Only this node lost the store*: it stops beating, others take over. *The answer to a take is lost*: the shard
 stands under our name without being held, and is taken again.
+
+A node that fires nothing (the role api alone) is a member like the others, who is seen and counted. It is never
+ranked and never leads (G3), and deposes nobody: that would free no shard sooner, for whoever takes one looks for
+himself, and a node that clients can overload should have no say in who fires.
 """
 
 import asyncio
@@ -249,7 +253,7 @@ class Ownership:
             await self._enlist()
             return self._settings.awaiting_look_ms
         trusted = self._is_trusted()
-        if trusted:
+        if trusted and self._beats.note.fires:
             deposed = await self._dead_nodes.depose(members, deposed)
         return await self._act(states, members, deposed, trusted=trusted)
 

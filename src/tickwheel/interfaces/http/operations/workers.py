@@ -278,6 +278,6 @@ WORKER_OPERATIONS: Final = (
                 },
             ),
         ),
-        problems=("invalid_request", "not_ready"),
+        problems=("invalid_request", "not_ready", "store_unavailable"),
     ),
 )

@@ -31,8 +31,8 @@ class ScalingRoutes:
         slots = query.integer("slots_per_worker", _UNSET, 1, SLOTS_MAX)
         drain_seconds = query.integer("drain_seconds", DRAIN_SECONDS_DEFAULT, 1, DRAIN_SECONDS_MAX)
         query.done()
-        if self._demand is None:
-            raise Refusal("not_ready", "This node fires nothing; ask one with the role scheduler.")
+        if self._demand is None or not await self._demand.look():
+            raise Refusal("not_ready", "No node that fires has told this one what waits for workers.")
         return ok(scaling_body(self._demand.need(drain_seconds, slots or None), drain_seconds))
 
 
