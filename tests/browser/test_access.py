@@ -95,6 +95,8 @@ def test_a_reader_of_one_tenant_sees_that_only_and_changes_nothing(guarded: Guar
     expect(page.locator("header")).to_contain_text("tenant acme")
     names = page.get_by_role("navigation", name="Pages").first.get_by_role("link").all_inner_texts()
     assert names == ["Overview", "Jobs", "Dead letters", "Tenants"]
+    expect(page.get_by_role("button", name="New job")).to_be_disabled()
+    expect(page.get_by_role("link", name="New job")).to_have_count(0)
     page.goto(f"{guarded.url}/#/jobs/{job_id}")
     for name in ("Run now", "Pause", "Edit", "Cancel", "Delete"):
         expect(page.get_by_role("button", name=name, exact=True)).to_be_disabled()
@@ -125,6 +127,43 @@ def test_an_operator_looks_at_one_tenant_after_the_other(guarded: Guarded, visit
     expect(page.locator(".heading .chip")).to_contain_text("paused")
     page.get_by_role("link", name="Audit log").click()
     expect(page.locator("tbody tr").first).to_contain_text("job.pause")
+
+
+def test_the_reference_opens_without_a_token(guarded: Guarded, visit: Visiting) -> None:
+    page = visit(guarded.url).page
+    page.goto(guarded.url)
+    expect(page.get_by_role("heading", level=1)).to_have_text("Sign in")
+    expect(page.locator(".sign-in")).to_contain_text("--role reader --tenant NAME")
+    page.get_by_role("link", name="API reference").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("API reference")
+
+
+def test_the_audit_log_names_keys_and_tenants_and_is_searched(guarded: Guarded, visit: Visiting) -> None:
+    body = {"role": "scheduler", "tenant_id": "farm", "label": "the orchard"}
+    token = str(guarded.ask("POST", "/v1/tokens", body)["token"])
+    job = {"schedule_type": "DELAYED", "delay_seconds": 9999, "target": {"endpoint": "https://example.com/"}}
+    guarded.ask("POST", "/v1/jobs", job, token)
+    guarded.ask("DELETE", f"/v1/tokens/{token.split('_')[1]}")
+    guarded.job("of the default tenant")
+    page = signed_in(visit, guarded, guarded.admin, "/audit-log").page
+    expect(page.locator("tbody tr").first).to_contain_text("default")
+    expect(page.locator("tbody")).to_contain_text("the orchard")
+    page.get_by_label("Action", exact=True).fill("token")
+    page.get_by_label("Tenant", exact=True).fill("farm")
+    page.get_by_role("button", name="Search").click()
+    expect(page.locator("tbody tr")).to_have_count(2)
+    assert page.locator("tbody code").all_inner_texts() == ["token.revoke", "token.create"]
+    page.get_by_label("Action", exact=True).fill("")
+    page.get_by_label("Before", exact=True).fill("2020-01-01T00:00:00")
+    page.get_by_role("button", name="Search").click()
+    expect(page.locator("tbody tr")).to_have_count(0)
+    page.reload()
+    expect(page.get_by_label("Before", exact=True)).to_have_value("2020-01-01T00:00")
+    page.get_by_label("Before", exact=True).fill("")
+    page.get_by_label("Tenant", exact=True).fill("default")
+    page.get_by_role("button", name="Search").click()
+    expect(page.locator("tbody tr").first).to_contain_text("default")
+    expect(page.locator("tbody")).not_to_contain_text("farm")
 
 
 def test_a_token_that_is_revoked_meanwhile_is_asked_for_again(guarded: Guarded, visit: Visiting) -> None:

@@ -69,6 +69,20 @@ def test_axe_finds_nothing(visit: Visiting, things: dict[str, str], place: str, 
     assert not told
 
 
+@pytest.mark.parametrize("width", [1280, 360])
+def test_a_form_with_all_that_can_be_in_it(visit: Visiting, things: dict[str, str], width: int) -> None:
+    page = visit(width=width).open("/jobs/{job}/edit".format(**things))
+    page.get_by_text("More:").click()
+    page.get_by_role("button", name="Add a header").click()
+    page.get_by_role("button", name="Add a limit").click()
+    page.get_by_label("Calls").fill("")
+    page.get_by_role("button", name="Save", exact=True).click()
+    page.locator(".field .problem", has_text="Calls is needed").wait_for()
+    found = Axe().run(page).response["violations"]
+    assert not [(one["id"], [node["html"][:200] for node in one["nodes"][:3]]) for one in found]
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
 @pytest.mark.parametrize("place", PLACES)
 def test_a_phone_needs_no_sideways_scrolling(visit: Visiting, things: dict[str, str], place: str) -> None:
     page = visit(width=360, height=740).open(place.format(**things))

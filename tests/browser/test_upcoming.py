@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Route, expect
 
 from ..interfaces.cli.server_process import ServerProcess, wait_until
 from .browsing import PATIENCE_MS, Visit
@@ -72,3 +72,23 @@ def test_a_finger_hits_a_minute(server: ServerProcess, visit: Visiting, forecast
     assert panel.evaluate("it => it.scrollWidth <= it.clientWidth"), "nothing is cut off"
     cell.click()
     expect(page.locator("main h2").first).to_contain_text("12 due")
+
+
+def test_next_runs_are_none_that_have_passed(server: ServerProcess, visit: Visiting) -> None:
+    made = server.client.schedule(
+        schedule_type="CRON",
+        job_name="overdue",
+        cron_expression="0 * * * * *",
+        target={"endpoint": f"{server.url}/echo"},
+    )
+
+    def overdue(route: Route) -> None:
+        answer = route.fetch()
+        route.fulfill(response=answer, json={**answer.json(), "next_run_time_iso": "2020-01-01T00:00:00.000Z"})
+
+    visited = visit()
+    visited.page.route(f"**/v1/jobs/{made.job_id}*", overdue)
+    rows = visited.open(f"/jobs/{made.job_id}").get_by_role("region", name="Next runs").locator("tbody tr")
+    expect(rows).to_have_count(10)
+    expect(rows.filter(has_text="ago")).to_have_count(0)
+    expect(rows.first).to_contain_text("in ")

@@ -95,7 +95,7 @@ def _broom() -> psycopg.Connection[Any]:
 
 
 @cache
-def _emptying() -> list[sql.Composable]:
+def _emptying() -> list[sql.SQL | sql.Composed]:
     filled = [sql.Identifier(name) for (name,) in _broom().execute(_FILLED).fetchall()]
     return [
         *(sql.SQL("DELETE FROM tickwheel.{}").format(name) for name in filled),

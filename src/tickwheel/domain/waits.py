@@ -12,7 +12,7 @@ import msgspec
 from tickwheel.domain.concurrency import Scope
 from tickwheel.domain.delays import Delay, DelayKind
 
-MOST: Final = 3
+MOST: Final = 5
 """So many of a node are told; they travel with its beats."""
 FRESH_MS: Final = 2_000
 """What was seen within it goes on."""

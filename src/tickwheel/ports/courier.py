@@ -13,6 +13,10 @@ class Courier(Protocol):
         """Raise `InvalidRequest` or `EgressRefused` for what can't be brought from here in any case."""
         ...
 
+    def warnings(self, tenant_id: str, rule: NotificationRule) -> list[str]:
+        """What whoever sets the rule should know of how it is brought."""
+        ...
+
     async def bring(self, rule: NotificationRule, message: Message) -> str | None:
         """None: it arrived. Else why not, without secrets."""
         ...

@@ -80,7 +80,7 @@ class ApiKeys:
     def find(self, text: str) -> Found | None:
         """Whose key `text` is, if it is one and holds now."""
         parsed = parse_key(text)
-        view = None if parsed is None else self._known(parsed[0])
+        view = None if parsed is None else self.known(parsed[0])
         if parsed is None or view is None or not view.key.fits(parsed[1], self._clock.now_ms()):
             return None
         self.used(view.key_id)
@@ -91,7 +91,8 @@ class ApiKeys:
         """Note that it was used now."""
         self._used_ms[key_id] = self._clock.now_ms()
 
-    def _known(self, key_id: str) -> KeyView | None:
+    def known(self, key_id: str) -> KeyView | None:
+        """The key of that id, as it was read last."""
         if self._indexed != self._cache.generation:
             self._by_id = {view.key_id: view for view in self._cache.all().values()}
             self._indexed = self._cache.generation

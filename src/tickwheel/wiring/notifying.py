@@ -19,6 +19,7 @@ from tickwheel.domain.notifications.rule import NotificationRule
 from tickwheel.ports.clock import Clock
 from tickwheel.ports.events import EventSink
 from tickwheel.ports.registry import NO_TENANT
+from tickwheel.ports.vault import CannotSign
 from tickwheel.services.notifying.burning import BurnWatch
 from tickwheel.services.notifying.intake import Intake
 from tickwheel.services.notifying.notifier import Notifier
@@ -38,7 +39,7 @@ class Couriers:
 
     def __init__(self, settings: Settings, clock: Clock, policy_of: PolicyOf, secrets: Secrets) -> None:
         self._refuse_target = target_guard(settings, policy_of)
-        self._knows_secret = secrets.signing.knows
+        self._knows_secret, self._keys_for = secrets.signing.knows, secrets.signing.keys_for
         self._domains = frozenset(settings.smtp_domains)
         self._webhooks = WebhookCourier(
             clock,
@@ -73,6 +74,21 @@ class Couriers:
                 allowed = ", ".join(sorted(self._domains))
                 message = f"has {address!r}; this server sends to addresses of {allowed} only"
                 raise InvalidRequest([FieldProblem("to.email", message)])
+
+    def warnings(self, tenant_id: str, rule: NotificationRule) -> list[str]:
+        """See the port."""
+        if rule.webhook is None or rule.webhook.signing_secret:
+            return []
+        try:
+            is_signed = bool(self._keys_for(tenant_id, ""))
+        except CannotSign:
+            return []  # nothing is sent then, and a try says why
+        if is_signed:
+            return []
+        why = (
+            "the tenant has no signing secret called default" if tenant_id else "the server has no webhook_secret"
+        )
+        return [f"messages are not signed: {why}"]
 
     async def bring(self, rule: NotificationRule, message: Message) -> str | None:
         """See the port."""

@@ -8,7 +8,8 @@ from itertools import count
 
 from tickwheel.adapters.memory.queue import MemoryQueue
 from tickwheel.adapters.postgresql.queue import PostgresQueue
-from tickwheel.adapters.redis.queue import RedisQueue, open_redis_queue
+from tickwheel.adapters.redis.address import read_address
+from tickwheel.adapters.redis.queue import RedisQueue
 from tickwheel.adapters.system import SystemClock
 from tickwheel.ports.queue import Queue
 from tickwheel.testing.virtual_clock import VirtualClock
@@ -17,6 +18,8 @@ from ...servers.redis import RedisServer
 
 VISIBLE_AGAIN_MS = 60_000
 SETTLING_TURNS = 10
+PATIENCE_S = 20
+"""How long an answer of a server may take here."""
 _numbers = count(1)
 
 
@@ -71,11 +74,19 @@ class RedisYard(Yard):
         self.cluster = f"test-{next(_numbers)}"
 
     def _open(self) -> RedisQueue:
-        return open_redis_queue(self._url, SystemClock(), cluster=self.cluster, visible_again_ms=VISIBLE_AGAIN_MS)
+        return self._queue(self._url)
 
     def open_unreachable(self) -> Queue:
-        url = re.sub(r":\d+", ":1", self._url)
-        return open_redis_queue(url, SystemClock(), cluster=self.cluster, visible_again_ms=VISIBLE_AGAIN_MS)
+        return self._queue(re.sub(r":\d+", ":1", self._url))
+
+    def _queue(self, url: str) -> RedisQueue:
+        return RedisQueue(
+            read_address(url, setting="queue"),
+            SystemClock(),
+            cluster=self.cluster,
+            visible_again_ms=VISIBLE_AGAIN_MS,
+            call_seconds=PATIENCE_S,
+        )
 
     async def pass_ms(self, length_ms: int) -> None:
         await asyncio.sleep(0.01)  # who was about to wait does

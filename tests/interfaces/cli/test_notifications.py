@@ -16,6 +16,8 @@ def test_a_rule_is_set_tried_listed_and_deleted(call: Callable[..., Result], ser
     assert made.stdout.splitlines()[-1].split() == ["quiet", "3600", "s"]
     tried = call("notifications", "test", "cli-ops")
     assert (tried.exit_code, tried.stdout) == (0, "delivered by webhook\n")
+    warning = "warning: messages are not signed: the tenant has no signing secret called default\n"
+    assert made.stderr == tried.stderr == warning
     [row] = [line for line in call("notifications", "list").stdout.splitlines() if line.startswith("cli-ops ")]
     assert row.split() == ["cli-ops", "default", "run.dead_lettered", "all", hook, "3600", "s"]
     told = json.loads(call("notifications", "list", "--json").stdout)

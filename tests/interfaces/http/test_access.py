@@ -211,6 +211,31 @@ async def test_an_open_server_knows_the_tokens_that_it_is_sent(world: HttpWorld)
     assert (await with_token(world, "stranger").get("/v1/whoami")).json["principal"] == "anonymous"
 
 
+async def test_the_audit_log_tells_what_keys_are_called_revoked_ones_too(locked: HttpWorld) -> None:
+    static = with_token(locked, STATIC)
+    shop = await a_token(locked, Role.SCHEDULER, tenant_id="acme", label="orders service")
+    ops = await a_token(locked, Role.OPERATOR, all_tenants=True, label="the night shift")
+    bare = await a_token(locked, Role.SCHEDULER, tenant_id="acme")
+    for token in (shop, ops, bare):
+        made = await with_token(locked, token).post("/v1/jobs", A_JOB | {"tenant_id": "acme"})
+        assert made.status == 201
+
+    async def labels(client: AsgiClient) -> list[str | None]:
+        entries = (await client.get("/v1/audit-log?action=job")).json["entries"]
+        return [entry["actor_label"] for entry in entries]
+
+    assert await labels(static) == [None, "the night shift", "orders service"]
+    for token in (shop, ops):
+        assert (await static.request("DELETE", f"/v1/tokens/{token.split('_')[1]}")).status == 204
+    for _ in range(2):
+        assert await labels(static) == [None, "the night shift", "orders service"]
+    assert await labels(with_token(locked, await a_token(locked, Role.ADMIN, tenant_id="acme"))) == [
+        None,
+        None,
+        "orders service",
+    ]
+
+
 async def test_changes_are_in_the_audit_log_with_who_and_from_where(locked: HttpWorld) -> None:
     client = with_token(locked, await a_token(locked, Role.ADMIN, tenant_id="acme", label="ops"))
     made = await client.post(

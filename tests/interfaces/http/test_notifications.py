@@ -37,6 +37,7 @@ async def test_a_rule_is_set_shown_replaced_and_deleted(world: WholeWorld) -> No
         "quiet_seconds": 900,
         "version": 1,
         "updated_at": made.json["updated_at"],
+        "warnings": [],
     }
     assert (await client.get(PATH)).json == made.json
     assert (await client.get("/v1/notifications")).json == {"notifications": [made.json]}
@@ -159,9 +160,17 @@ async def test_a_tenant_has_so_many_rules_at_most(world: WholeWorld) -> None:
 
 async def test_trying_a_rule_says_what_became_of_it(world: WholeWorld) -> None:
     client = await world.member("acme")
-    await client.request("PUT", PATH, RULE)
+    world.courier.warned = ["not signed"]
+    for reply in (await client.request("PUT", PATH, RULE), await client.get(PATH)):
+        assert reply.json["warnings"] == ["not signed"]
     tried = await client.post(f"{PATH}/test")
-    assert tried.json == {"name": "ops", "sent_by": "webhook", "delivered": True, "error": None}
+    assert tried.json == {
+        "name": "ops",
+        "sent_by": "webhook",
+        "delivered": True,
+        "error": None,
+        "warnings": ["not signed"],
+    }
     [told] = world.courier.told
     assert isinstance(told.rule, NotificationRule)
     assert (told.message.tenant_id, told.kind) == ("acme", "notification.trial")

@@ -60,9 +60,13 @@ class FakeCourier:
     answer: Callable[[Message], str | None] = lambda message: None
     hangs: Callable[[Message], bool] = lambda message: False
     release: asyncio.Event = field(default_factory=asyncio.Event)
+    warned: list[str] = field(default_factory=list)
 
     def check(self, tenant_id: str, rule: NotificationRule) -> None:
         """Everything is possible."""
+
+    def warnings(self, tenant_id: str, rule: NotificationRule) -> list[str]:
+        return self.warned
 
     async def bring(self, rule: NotificationRule, message: Message) -> str | None:
         told = Told(self.now_ms(), rule, message)

@@ -21,6 +21,7 @@ from ..world import Events
 from .stage import ACT
 
 MESSAGE = compose_trial("acme", "ops", 0, "")
+KEY = "whsec_" + "A" * 43 + "="
 
 
 def mail(*addresses: str) -> NotificationRule:
@@ -109,3 +110,34 @@ def test_a_signing_secret_is_one_of_the_tenants(tenant_id: str) -> None:
         await brings.aclose()
 
     asyncio.run(scenario())
+
+
+@pytest.mark.parametrize(
+    ("tenant_id", "secret", "key", "why"),
+    [
+        ("acme", "", (), "the tenant has no signing secret called default"),
+        ("acme", "billing", (), None),
+        ("other", "", (KEY,), None),
+        (NO_TENANT, "", (), "the server has no webhook_secret"),
+        (NO_TENANT, "", (KEY,), None),
+    ],
+)
+def test_messages_that_are_not_signed_are_warned_of(
+    tenant_id: str, secret: str, key: tuple[str, ...], why: str | None
+) -> None:
+    async def scenario() -> None:
+        brings = await couriers(Settings(store="memory:", webhook_secret=key))
+        told = brings.warnings(tenant_id, post("https://ops.example/hook", secret))
+        assert told == ([] if why is None else [f"messages are not signed: {why}"])
+        assert brings.warnings(tenant_id, mail("ops@example.com")) == []
+        await brings.aclose()
+
+    asyncio.run(scenario())
+
+
+def test_a_trial_says_where_links_come_from() -> None:
+    without, there = compose_trial("acme", "ops", 0, ""), compose_trial("acme", "ops", 0, "https://jobs.example")
+    assert "the setting public_url" in without.text
+    assert b"the setting public_url" in without.body
+    assert "public_url" not in there.text
+    assert b"public_url" not in there.body

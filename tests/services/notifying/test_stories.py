@@ -44,6 +44,10 @@ async def test_a_dead_letter_is_told_at_once(stage: Stage) -> None:
     assert "no luck" in example["detail"]
     assert data["url"] == f"https://jobs.example/#/runs/{run_id}"
     assert run_id in told.message.text
+    assert data["job_id"] == job_id_text(job_id)
+    said, url = told.body["text"].split("\n")
+    assert said.startswith("Run out of attempts: report (")
+    assert ("no luck" in said, url) == (True, data["url"])
 
 
 @story
@@ -72,10 +76,10 @@ async def test_each_job_has_messages_of_its_own(stage: Stage) -> None:
     stage.node()
     await stage.fail("one", "two", "two")
     await stage.wait(5_000)
-    assert {told.message.title for told in stage.told} == {
-        "Run out of attempts: one",
-        "2 runs out of attempts: two",
-    }
+    by_title = {told.message.title: told.body for told in stage.told}
+    assert by_title.keys() == {"Run out of attempts: one", "2 runs out of attempts: two"}
+    assert by_title["2 runs out of attempts: two"]["data"]["job_id"] is None
+    assert " (the last one: " in by_title["2 runs out of attempts: two"]["text"]
 
 
 @story

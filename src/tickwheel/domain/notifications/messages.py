@@ -39,7 +39,7 @@ def compose(tenant_id: str, rule_name: str, rule: NotificationRule, group: Group
     data = {
         "rule": rule_name,
         "tenant_id": group.tenant_id or None,
-        "job_id": group.job_id or None,
+        "job_id": group.job_id or _only_job(gathered) or None,
         "about": group.about,
         "count": gathered.count,
         "first_at": _iso(gathered.first_ms),
@@ -55,21 +55,38 @@ def compose(tenant_id: str, rule_name: str, rule: NotificationRule, group: Group
         tenant_id=tenant_id,
         title=title,
         text="\n".join(lines) + "\n",
-        body=_json(group.kind, gathered.last_ms, title, url, data),
+        body=_json(group.kind, gathered.last_ms, f"{title}{_cause(gathered)}", url, data),
     )
+
+
+def _only_job(gathered: Gathered) -> str:
+    """The one job that it is about; one-off jobs of a name share a message, and may be several."""
+    jobs = {example.job_id for example in gathered.examples}
+    return jobs.pop() if gathered.count == len(gathered.examples) and len(jobs) == 1 else ""
+
+
+def _cause(gathered: Gathered) -> str:
+    """What the last one said of itself."""
+    detail = one_line(gathered.examples[-1].detail, DETAIL_CHARS) if gathered.examples else ""
+    if not detail:
+        return ""
+    return f" ({detail})" if gathered.count == 1 else f" (the last one: {detail})"
 
 
 def compose_trial(tenant_id: str, rule_name: str, now_ms: int, public_url: str) -> Message:
     """What is sent to try a rule out."""
     title = f"Trial message of the rule {rule_name}"
     data = {"rule": rule_name, "tenant_id": tenant_id or None, "url": public_url or None}
-    text = f"{title}.\n\nWhat the rule is about would be told this way.\n"
+    says = (
+        "" if public_url else "Messages have no links: the setting public_url says where people reach the server."
+    )
+    text = f"{title}.\n\nWhat the rule is about would be told this way.\n" + (f"\n{says}\n" if says else "")
     return Message(
         id=_message_id(tenant_id, rule_name, TRIAL, 0, now_ms),
         tenant_id=tenant_id,
         title=title,
         text=text + (f"\n{public_url}\n" if public_url else ""),
-        body=_json(TRIAL, now_ms, title, public_url, data),
+        body=_json(TRIAL, now_ms, f"{title}. {says}".rstrip(), public_url, data),
     )
 
 

@@ -15,7 +15,7 @@ from tickwheel.interfaces.client.models import AuditEntry, AuditLogPage
     "  tickwheel audit-log --subject job_01M8M44DJB01X52CQTK1B2C429\n"
     "  tickwheel audit-log --actor key:k3v9q2m7x4tz --from 2026-11-29T00:00:00Z --json"
 )
-@click.option("--action", help="A whole action, or a prefix that ends with a dot, such as `job.`.")
+@click.option("--action", help="A whole action, or what one begins with up to the dot: `job`.")
 @click.option("--actor", help="Who did it: key:ID, jwt:SUBJECT, token, cli:USER or anonymous.")
 @click.option("--subject", help="The id of what was changed.")
 @click.option("--from", "from_", metavar="INSTANT", help="Not before this instant.")
@@ -55,7 +55,7 @@ def _show(page: AuditLogPage) -> None:
         [
             (
                 short(one.at),
-                one.actor,
+                f"{one.actor} ({one.actor_label})" if one.actor_label else one.actor,
                 one.source or "-",
                 one.tenant_id or "*",
                 one.action,

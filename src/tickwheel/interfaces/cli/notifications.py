@@ -1,6 +1,6 @@
 """`tickwheel notifications`: who is told when something goes wrong."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import wraps
 from typing import Any, Final, TypeVar
 
@@ -23,8 +23,9 @@ _WIDE: Final = "--installation"
 def notifications() -> None:
     """Set who is told, by webhook or e-mail, of what goes wrong.
 
-    Events: run.dead_lettered (a run is out of attempts), job.failing (several runs of a recurring job in a row
-    are), job.recovered, schedule.exhausted (it will never fire again), objective.burning (too many late starts).
+    Events: run.dead_lettered (a run is out of attempts), job.failing (a recurring job has failed several times
+    in a row), job.recovered, schedule.exhausted (it will never fire again), objective.burning (too many late
+    starts).
     A rule belongs to a tenant; with --installation, to all of them.
     """
 
@@ -145,6 +146,8 @@ def test(api: Api, owner: dict[str, Any], name: str) -> None:
         click.echo(f"delivered by {tried.sent_by}")
     else:
         click.echo(f"not delivered by {tried.sent_by}: {tried.error}", err=True)
+    if not api.as_json:
+        _warn(tried.warnings)
     if not tried.delivered:
         raise SystemExit(ExitCode.FAILED)
 
@@ -172,6 +175,12 @@ def _show_one(one: Notification) -> None:
             ("quiet", f"{one.quiet_seconds} s"),
         ]
     )
+    _warn(one.warnings)
+
+
+def _warn(warnings: Sequence[str]) -> None:
+    for warning in warnings:
+        click.echo(f"warning: {warning}", err=True)
 
 
 def _jobs(one: Notification) -> str:

@@ -366,6 +366,7 @@ class AuditEntry(msgspec.Struct, frozen=True, kw_only=True):
     at: datetime
     tenant_id: str
     actor: str
+    actor_label: str | None = None
     source: str
     action: str
     subject: str

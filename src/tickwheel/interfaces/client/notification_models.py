@@ -32,6 +32,7 @@ class Notification(msgspec.Struct, frozen=True, kw_only=True):
     quiet_seconds: int
     version: int
     updated_at: datetime
+    warnings: tuple[str, ...] = ()
 
 
 class NotificationList(msgspec.Struct, frozen=True, kw_only=True):
@@ -47,3 +48,4 @@ class Tried(msgspec.Struct, frozen=True, kw_only=True):
     sent_by: str
     delivered: bool
     error: str | None
+    warnings: tuple[str, ...] = ()

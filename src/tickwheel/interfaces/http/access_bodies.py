@@ -66,12 +66,16 @@ class PrincipalBody(msgspec.Struct):
 
 
 class AuditEntryBody(msgspec.Struct):
-    """One change: who did what to what, from which address, and how it was before and after."""
+    """One change: who did what to what, from which address, and how it was before and after.
+
+    `actor_label` is what the key of the actor is or was called.
+    """
 
     number: int
     at: str
     tenant_id: str
     actor: str
+    actor_label: str | None
     source: str
     action: str
     subject: str

@@ -49,7 +49,10 @@ class NotificationRequest(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class NotificationBody(msgspec.Struct):
-    """A rule of notification. `tenant_id` null: of the installation, about all tenants."""
+    """A rule of notification. `tenant_id` null: of the installation, about all tenants.
+
+    `warnings` say what weakens it as things are: that nothing is there to sign its messages with.
+    """
 
     name: str
     tenant_id: str | None
@@ -61,6 +64,7 @@ class NotificationBody(msgspec.Struct):
     quiet_seconds: int
     version: int
     updated_at: str
+    warnings: list[str]
 
 
 class NotificationList(msgspec.Struct):
@@ -76,6 +80,7 @@ class TriedBody(msgspec.Struct):
     sent_by: Literal["webhook", "email"]
     delivered: bool
     error: str | None
+    warnings: list[str]
 
 
 NOTIFICATION_TYPES: Final[tuple[Any, ...]] = (

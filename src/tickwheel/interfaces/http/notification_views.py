@@ -1,5 +1,7 @@
 """Rules of notification as the API shows them."""
 
+from collections.abc import Sequence
+
 from tickwheel.domain.notifications.rule import NotificationRule
 from tickwheel.interfaces.http.notification_bodies import (
     DestinationBody,
@@ -11,7 +13,7 @@ from tickwheel.interfaces.http.wire import iso_text
 from tickwheel.services.notifying.rules import RuleView, Tried
 
 
-def rule_body(view: RuleView) -> NotificationBody:
+def rule_body(view: RuleView, warnings: Sequence[str]) -> NotificationBody:
     """One rule."""
     rule = view.rule
     return NotificationBody(
@@ -25,16 +27,18 @@ def rule_body(view: RuleView) -> NotificationBody:
         quiet_seconds=rule.quiet_seconds,
         version=view.version,
         updated_at=iso_text(view.updated_ms),
+        warnings=list(warnings),
     )
 
 
-def tried_body(tried: Tried) -> TriedBody:
+def tried_body(tried: Tried, warnings: Sequence[str]) -> TriedBody:
     """What became of a trial message."""
     return TriedBody(
         name=tried.view.name,
         sent_by="email" if tried.view.rule.webhook is None else "webhook",
         delivered=tried.error is None,
         error=tried.error,
+        warnings=list(warnings),
     )
 
 

@@ -88,6 +88,10 @@ class NotificationRules:
             raise _no_such_rule(name)
         return view
 
+    def warnings(self, view: RuleView) -> Sequence[str]:
+        """What whoever sets the rule should know."""
+        return self._courier.warnings(view.tenant_id, view.rule)
+
     async def put(
         self, tenant_id: str, name: str, rule: NotificationRule, act: Act, expected_version: int | None = None
     ) -> RuleView:

@@ -96,12 +96,21 @@ function whose() {
   const name = who().tenant_id;
   const out = hasToken() && h("button", { type: "button", class: "plain", on: { click: signOut } }, "Sign out");
   if (name) return [h("span", { class: "soft" }, `${who().principal}, tenant ${name}`), out];
-  const input = h("input", { type: "text", value: tenant(), "aria-label": "Tenant whose jobs are shown", size: "10", spellcheck: "false", autocomplete: "off" });
+  const input = h("input", { type: "text", value: tenant(), "aria-label": "Tenant whose jobs are shown", size: "10", spellcheck: "false", autocomplete: "off", list: "tenants" });
+  const known = h("datalist", { id: "tenants" });
+  input.addEventListener("focus", () => suggest(known));
   const change = (event) => {
     event.preventDefault();
     showTenant(input.value.trim() || "default");
   };
-  return [h("form", { class: isDefaultTenant(tenant()) ? "tenant" : "tenant other", on: { submit: change } }, h("span", { class: "soft" }, "Tenant"), input), out];
+  return [h("form", { class: isDefaultTenant(tenant()) ? "tenant" : "tenant other", on: { submit: change } }, h("span", { class: "soft" }, "Tenant"), input, known), out];
+}
+
+/** Offer the tenants that have a record. */
+async function suggest(list) {
+  if (!may("tenants:read")) return;
+  const { tenants } = await get("v1/tenants");
+  fill(list, [...new Set(["default", ...tenants.map((one) => one.tenant_id)])].map((name) => h("option", { value: name })));
 }
 
 function signOut() {
@@ -123,7 +132,7 @@ function askForToken(problem) {
         h("h1", { tabindex: "-1" }, "Sign in"),
         h("p", {}, "This server asks for a token. It is kept in this tab only."),
         problem && h("p", { class: "problem", role: "alert" }, problem),
-        field("Token", input, "An administrator makes one with: tickwheel tokens create --role operator --all-tenants"),
+        field("Token", input, "To look at a tenant's jobs: tickwheel tokens create --role reader --tenant NAME. What else a role may do stands in the API reference below."),
         h("div", { class: "buttons" }, h("button", { type: "submit", class: "primary" }, "Sign in")),
       ),
     );

@@ -4,7 +4,7 @@ import { get, post } from "./api.js";
 import { attempt, confirmed, note } from "./dialogs.js";
 import { fill, h } from "./dom.js";
 import { count, plural, relative } from "./format.js";
-import { button, heading, jobLink, moment, runHref, table } from "./parts.js";
+import { button, heading, jobLink, jobTitle, moment, runHref, table } from "./parts.js";
 import { href, query, setQuery } from "./router.js";
 import { may, tenantQuery } from "./session.js";
 
@@ -63,7 +63,7 @@ function group(one, filter, show) {
 
 function letters(items, chosen, isFiltered) {
   const rows = items.map((letter) => {
-    const box = h("input", { type: "checkbox", "aria-label": `Choose the run of ${letter.job_name || letter.job_id}` });
+    const box = h("input", { type: "checkbox", "aria-label": `Choose the run of ${jobTitle(letter.job_id, letter.job_name)}` });
     box.addEventListener("change", () => {
       if (box.checked) chosen.add(letter.run_id);
       else chosen.delete(letter.run_id);

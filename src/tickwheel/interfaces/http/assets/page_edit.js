@@ -7,7 +7,7 @@ import { conflict } from "./edit_conflict.js";
 import { fieldAbout, fieldsOf, inWords, isSame, valueOf } from "./edit_fields.js";
 import { changes, remarks, timesList, timesOf } from "./edit_preview.js";
 import { withTexts } from "./json_text.js";
-import { button, field as labelled, heading } from "./parts.js";
+import { button, field as labelled, heading, jobTitle } from "./parts.js";
 import { go } from "./router.js";
 import { may, tenant, tenantQuery } from "./session.js";
 
@@ -25,7 +25,7 @@ export async function newPage({ signal }) {
 export async function editPage({ params, signal }) {
   const [job, etag] = await read(params.id, signal);
   const form = new Form(job, etag, signal);
-  return h("div", {}, heading(`Edit “${job.job_name || job.job_id}”`), form.node);
+  return h("div", {}, heading(`Edit “${jobTitle(job.job_id, job.job_name)}”`), form.node);
 }
 
 async function read(id, signal) {

@@ -7,7 +7,7 @@ import { fill, h } from "./dom.js";
 import { CATCH_UPS, EXHAUSTED, OVERLAPS } from "./edit_fields.js";
 import { clock, hereZone, knowsZone, length, offset, plural, relative, words } from "./format.js";
 import { laidOut } from "./json_text.js";
-import { button, chip, facts, heading, live, moment, runHref, stateKind, table } from "./parts.js";
+import { button, chip, facts, heading, jobTitle, live, moment, runHref, stateKind, table } from "./parts.js";
 import { go, href } from "./router.js";
 import { may, tenantQuery } from "./session.js";
 
@@ -43,7 +43,7 @@ export async function jobPage({ params, signal }) {
     shown = JSON.stringify(rest);
     fill(
       top,
-      heading(job.job_name || job.job_id, h("span", {}, chip(job.status)), actions(job, again)),
+      heading(nameOf(job), h("span", {}, chip(job.status)), actions(job, again)),
       h("div", { class: "pair" }, definition(job), times(job, signal)),
     );
   };
@@ -191,7 +191,7 @@ function actions(job, again) {
   );
 }
 
-const nameOf = (job) => job.job_name || job.job_id;
+const nameOf = (job) => jobTitle(job.job_id, job.job_name);
 
 async function trigger(job) {
   const yes = await confirmed({ title: `Run “${nameOf(job)}” now?`, text: "One more run begins at once. Its schedule stays as it is.", action: "Run now" });

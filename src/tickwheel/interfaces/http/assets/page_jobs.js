@@ -1,17 +1,19 @@
 // The list of jobs. Search and filters are in the address, so that a list can be shared and the back button works.
 
 import { get } from "./api.js";
-import { h } from "./dom.js";
-import { length, words } from "./format.js";
+import { isSilent } from "./contact.js";
+import { fill, h } from "./dom.js";
+import { count, length, words } from "./format.js";
 import { schedule } from "./page_overview.js";
-import { choice, chip, field, heading, jobLink, moment, runHref, table } from "./parts.js";
+import { button, choice, chip, field, heading, jobLink, moment, runHref, table } from "./parts.js";
 import { go, query, setQuery } from "./router.js";
-import { tenantQuery } from "./session.js";
+import { isDefaultTenant, may, tenant, tenantQuery } from "./session.js";
 
 const STATES = ["SCHEDULED", "CLAIMED", "DISPATCHED", "RUNNING", "SUCCEEDED", "FAILED", "CANCELLED", "SKIPPED", "PAUSED", "COMPLETED"];
 const LANES = ["CRITICAL", "HIGH", "DEFAULT", "LOW"];
 const TYPES = ["ONE_OFF", "DELAYED", "CRON", "INSTANT"];
 const ANY = ["", "any"];
+const EVERY_MS = 5000;
 const FILTERS = ["q", "status", "type", "priority", "tag", "order"];
 
 export async function jobsPage({ signal }) {
@@ -27,13 +29,20 @@ export async function jobsPage({ signal }) {
     cursor: asked.get("cursor"),
     limit: 50,
   };
-  const { jobs, next_cursor: next } = await get("v1/jobs", wanted, signal);
   const isFiltered = FILTERS.some((name) => asked.get(name));
+  const look = () => get("v1/jobs", wanted, signal);
+  const found = await look();
   return h(
     "div",
     {},
-    heading("Jobs", h("a", { class: "button primary", href: "#/new" + keptTenant() }, "New job")),
+    heading("Jobs", newJob()),
     filters(asked),
+    fresh(found, look, (seen) => content(seen, asked, isFiltered), signal),
+  );
+}
+
+function content({ jobs, next_cursor: next }, asked, isFiltered) {
+  return [
     table("Jobs", ["Job", "Status", "Schedule", "Next due", "Last run", "Priority"], jobs.map(row), empty(isFiltered)),
     h(
       "nav",
@@ -41,13 +50,62 @@ export async function jobsPage({ signal }) {
       asked.get("cursor") && h("button", { type: "button", class: "plain", on: { click: () => history.back() } }, "Back"),
       next && h("button", { type: "button", class: "plain", on: { click: () => setQuery({ cursor: next }) } }, "More"),
     ),
-  );
+  ];
+}
+
+/**
+ * The list, made anew every so often as long as the same jobs are in it: their states and times change in place.
+ * If other jobs are, nothing moves under the eyes or the pointer of who reads; a button shows them. A list in the order
+ * of what is due moves all the time: it does so unless the pointer or the focus is in it.
+ */
+function fresh(first, look, make, signal) {
+  const box = h("div", { class: "live" }, make(first));
+  const news = h("p", { class: "news", role: "status" });
+  let shown = first;
+  const show = (seen) => {
+    shown = seen;
+    fill(news);
+    fill(box, make(seen));
+  };
+  const again = async () => {
+    if (signal.aborted) return;
+    if (!document.hidden && !isSilent()) {
+      try {
+        const seen = await look();
+        if (signal.aborted) return;
+        const isCalm = query().get("order") === "due" && !box.matches(":hover") && !box.contains(document.activeElement);
+        if (isCalm || sameJobs(seen.jobs, shown.jobs)) show(seen);
+        else fill(news, h("button", { type: "button", class: "plain", on: { click: () => show(seen) } }, newsText(seen.jobs, shown.jobs)));
+      } catch (error) {
+        if (error.name === "AbortError" || signal.aborted) return;
+        if (error.status) fill(news, `The list is not fresh: ${error.message}`);
+      }
+    }
+    setTimeout(again, EVERY_MS);
+  };
+  setTimeout(again, EVERY_MS);
+  return [news, box];
+}
+
+const sameJobs = (some, others) => some.length === others.length && some.every((job, place) => job.job_id === others[place].job_id);
+
+function newsText(now, before) {
+  const known = new Set(before.map((job) => job.job_id));
+  const added = now.filter((job) => !known.has(job.job_id)).length;
+  return added ? `${count(added)} new: show` : "The list has changed: show";
+}
+
+function newJob() {
+  if (may("jobs:write")) return h("a", { class: "button primary", href: "#/new" + keptTenant() }, "New job");
+  return button("New job", () => {}, { kind: "primary", enabled: false, why: "Your token may not change jobs." });
 }
 
 const keptTenant = () => (query().get("tenant") ? `?tenant=${encodeURIComponent(query().get("tenant"))}` : "");
 
 function empty(isFiltered) {
   if (isFiltered) return "No job is like that. Take a filter out to see more.";
+  if (!may("jobs:write")) return `The tenant ${tenant()} has no jobs.`;
+  if (!isDefaultTenant(tenant())) return [`The tenant ${tenant()} has no jobs. Make one with `, h("a", { href: "#/new" + keptTenant() }, "New job"), ", or over the API."];
   return ["There is no job yet. Make one with ", h("a", { href: "#/new" + keptTenant() }, "New job"), ", or over the API."];
 }
 
@@ -63,7 +121,7 @@ function row(job) {
 }
 
 function filters(asked) {
-  const search = h("input", { type: "search", value: asked.get("q") || "", placeholder: "start of a name, or an id", autocomplete: "off", spellcheck: "false" });
+  const search = h("input", { type: "search", value: asked.get("q") || "", placeholder: "start of name (case counts), or id", autocomplete: "off", spellcheck: "false" });
   const tag = h("input", { type: "text", value: asked.get("tag") || "", autocomplete: "off" });
   const changed = (name) => ({ on: { change: (event) => setQuery({ [name]: event.target.value, cursor: "" }) } });
   const named = (values) => [ANY, ...values.map((one) => [one, words(one)])];

@@ -5,9 +5,10 @@ import { heatStrip, seconds } from "./charts.js";
 import { isSilent, lastHeard, onContact } from "./contact.js";
 import { fill, h } from "./dom.js";
 import { clock, count, length, plural, words } from "./format.js";
-import { banner, chip, heading, jobLink, live, loading, moment, runHref, table } from "./parts.js";
+import { banner, chip, heading, jobLink, jobTitle, live, loading, moment, runHref, table } from "./parts.js";
 import { href } from "./router.js";
-import { isForAll, may, tenantQuery } from "./session.js";
+import { isDefaultTenant, isForAll, may, tenant, tenantQuery } from "./session.js";
+import { tenantStanding } from "./tenant_standing.js";
 
 const SIGNS = { on_time: "✓", idle: "✓", late: "!", store_unavailable: "✗" };
 const SHOWN = 8;
@@ -26,7 +27,15 @@ export function overviewPage({ signal }) {
     };
     follow("v1/live", show, (error) => fill(now, banner(error)), signal);
     onContact(draw, signal);
-    page.append(h("h2", {}, "The next hour"), live(() => upcoming(signal), { everyMs: 30_000, signal }));
+    page.append(h("h2", {}, "The next hour, all tenants"), live(() => upcoming(signal), { everyMs: 30_000, signal }));
+  }
+  if (!isForAll()) {
+    page.append(
+      live(() => tenantStanding(signal), { everyMs: EVERY_MS, signal }),
+      h("p", { class: "soft" }, "This is about the jobs of your tenant. How the whole installation does is for tokens of all tenants."),
+    );
+  } else {
+    page.append(h("h2", {}, `Tenant ${tenant()}`), live(() => tenantStanding(signal), { everyMs: EVERY_MS, signal }));
   }
   page.append(
     h("h2", {}, "Last failures"),
@@ -38,7 +47,32 @@ export function overviewPage({ signal }) {
 }
 
 function overview(seen) {
-  return [verdict(seen), cards(seen), h("h2", {}, "By lane, last minute"), lanes(seen)];
+  return [
+    h("p", { class: "soft" }, "All tenants together:"),
+    verdict(seen),
+    cards(seen),
+    waits(seen),
+    h("h2", {}, "By lane, last minute, all tenants"),
+    lanes(seen),
+  ];
+}
+
+// Where to look at what holds runs.
+function placeOf(wait) {
+  if (wait.kind === "worker") return ["Workers", href("/workers")];
+  if (wait.kind === "tenant") return ["The tenant", href(`/tenants/${encodeURIComponent(wait.subject)}`)];
+  if (wait.kind === "store" || wait.kind === "takeover" || wait.kind === "start") return ["Nodes", href("/nodes")];
+  return ["Jobs that wait", href("/jobs", { order: "due" })];
+}
+
+function waits(seen) {
+  const now = seen.waits.filter((wait) => wait.goes_on);
+  if (!now.length) return null;
+  const rows = now.map((wait) => {
+    const [text, place] = placeOf(wait);
+    return [{ content: wait.says, class: "wide" }, length(wait.seconds * 1000), h("a", { href: place }, text)];
+  });
+  return [h("h2", {}, "What runs wait for"), table("What runs wait for", ["Waits for", "For", "See"], rows, "")];
 }
 
 function verdict(seen) {
@@ -46,6 +80,11 @@ function verdict(seen) {
   const kind = { on_time: fine, idle: fine, late: "warn", store_unavailable: "bad" }[seen.standing];
   const more = [];
   if (isSilent()) return was(seen);
+  const [wait] = seen.standing === "late" ? seen.waits.filter((one) => seen.says.includes(one.says)) : [];
+  if (wait) {
+    const [text, place] = placeOf(wait);
+    more.push(h("a", { href: place }, text));
+  }
   if (seen.dead) more.push(h("a", { href: href("/dead-letters") }, `${plural(seen.dead, "run")} gave up in the last minute.`));
   if (seen.silent_nodes.length) more.push(h("a", { href: href("/nodes") }, `Silent: ${seen.silent_nodes.join(", ")}.`));
   return h(
@@ -85,7 +124,7 @@ function cards(seen) {
     ),
     card(seen.started ? length(worst) : "–", "lateness p99"),
     card(count(seen.failed), "failed attempts", { bad: seen.failed > 0 }),
-    card(count(seen.backlog + seen.held), "due and waiting", { bad: seen.oldest_due_seconds > 1 }),
+    card(count(seen.backlog + seen.held + seen.elsewhere), "due and waiting", { bad: seen.oldest_due_seconds > 1 }),
     card(seen.oldest_due_seconds ? length(seen.oldest_due_seconds * 1000) : "–", "oldest due", { bad: seen.oldest_due_seconds > 1 }),
     card(count(seen.in_flight), "running"),
     card(count(seen.jobs), seen.jobs === 1 ? "job" : "jobs", { to: "/jobs" }),
@@ -105,7 +144,7 @@ function lanes(seen) {
     count(lane.backlog),
     lane.oldest_due_seconds ? length(lane.oldest_due_seconds * 1000) : "–",
   ]);
-  const headings = ["Lane", "Starts", "Lateness p50", "p99", "most", "Due and waiting", "Oldest due"];
+  const headings = ["Lane", "Starts", "Lateness p50", "p99", "most", "Waits for a slot", "Oldest of these"];
   return table("Lanes", headings, rows, "There are no lanes.");
 }
 
@@ -131,7 +170,7 @@ async function failures(signal) {
   const { dead_letters: letters } = await get("v1/dlq", { ...tenantQuery(), limit: SHOWN }, signal);
   const rows = letters.map((letter) => [
     { content: moment(letter.failed_at), class: "when" },
-    { content: h("a", { href: runHref(letter.run_id), class: "name" }, letter.job_name || letter.job_id), class: "wide" },
+    { content: h("a", { href: runHref(letter.run_id), class: "name" }, jobTitle(letter.job_id, letter.job_name)), class: "wide" },
     count(letter.attempts),
     { content: [letter.cause, letter.error && letter.error !== letter.cause && h("span", { class: "soft" }, letter.error)], class: "wide" },
   ]);
@@ -147,11 +186,17 @@ async function nextDue(signal) {
     words(job.priority),
     job.overdue_seconds ? h("span", { class: "chip bad" }, `overdue ${length(job.overdue_seconds * 1000)}`) : chip(job.status),
   ]);
+  if (!rows.length && !isDefaultTenant(tenant())) return table("Next due", [], [], await nothingDue(signal));
   return table("Next due", ["Due", "Job", "Schedule", "Priority", "Status"], rows, [
     "Nothing is scheduled. ",
     h("a", { href: "docs" }, "The API reference"),
     " shows how to make a job.",
   ]);
+}
+
+async function nothingDue(signal) {
+  const { jobs } = await get("v1/jobs", { ...tenantQuery(), limit: 1 }, signal);
+  return jobs.length ? `Nothing of the tenant ${tenant()} is scheduled.` : `The tenant ${tenant()} has no jobs.`;
 }
 
 export function schedule(job) {

@@ -6,7 +6,7 @@ import { attempt, confirmed, note } from "./dialogs.js";
 import { fill, h } from "./dom.js";
 import { count, length, words } from "./format.js";
 import { laidOut } from "./json_text.js";
-import { button, chip, facts, heading, jobHref, live, moment, table } from "./parts.js";
+import { button, chip, facts, heading, jobHref, jobTitle, live, moment, table } from "./parts.js";
 import { may, tenantQuery } from "./session.js";
 
 const EVERY_MS = 2000;
@@ -16,7 +16,7 @@ export async function runPage({ params, signal }) {
   const path = `v1/runs/${encodeURIComponent(params.id)}`;
   const [run, told] = await Promise.all([get(path, tenantQuery(), signal), explain(path, signal)]);
   const job = await get(`v1/jobs/${run.job_id}`, tenantQuery(), signal).catch(() => null);
-  const name = job?.job_name || run.job_id;
+  const name = jobTitle(run.job_id, job?.job_name);
   const box = h("div", { class: "live" });
   let was = run.status;
   const show = (latest, why) => fill(box, content(latest, why, again));

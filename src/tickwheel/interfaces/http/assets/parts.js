@@ -47,11 +47,16 @@ export function retell() {
   }
 }
 
+const SHOWS = /[^\p{Z}\p{C}\u115f\u1160\u2800\u3164\uffa0]/u;
+
 export const jobHref = (jobId) => href(`/jobs/${jobId}`);
 export const runHref = (runId) => href(`/runs/${runId}`);
 
+/** Its name, or its id where a stored name shows nothing (blanks, say). */
+export const jobTitle = (jobId, name) => (SHOWS.test(name || "") ? name : jobId);
+
 export function jobLink(jobId, name) {
-  return h("a", { href: jobHref(jobId), class: "name" }, name || jobId);
+  return h("a", { href: jobHref(jobId), class: "name" }, jobTitle(jobId, name));
 }
 
 /**

@@ -145,7 +145,7 @@ ACCESS_OPERATIONS: Final = (
         "values and secrets.",
         params=(
             _ANY_TENANT,
-            _filter("action", "A whole action, or a prefix that ends with a dot.", "job."),
+            _filter("action", "A whole action, or what one begins with up to the dot.", "job."),
             _filter("actor", "Who did it: `key:<id>`, `jwt:<subject>`, `token` or `anonymous`.", "token"),
             _filter("subject", "The id of what was changed.", examples.JOB_ID),
             _filter("from", "Not before this instant.", "2025-11-29T00:00:00Z"),
@@ -165,6 +165,7 @@ ACCESS_OPERATIONS: Final = (
                             "at": "2025-11-29T16:45:00.000Z",
                             "tenant_id": "default",
                             "actor": "key:k3v9q2m7x4tz",
+                            "actor_label": "orders service",
                             "source": "192.0.2.7",
                             "action": "job.pause",
                             "subject": examples.JOB_ID,

@@ -47,6 +47,7 @@ _RULE: Final[dict[str, Any]] = {
     "quiet_seconds": 900,
     "version": 1,
     "updated_at": "2025-11-30T09:00:00.000Z",
+    "warnings": [],
 }
 
 NOTIFICATION_OPERATIONS: Final = (
@@ -121,7 +122,7 @@ NOTIFICATION_OPERATIONS: Final = (
                 200,
                 "What became of it.",
                 "TriedBody",
-                {"name": "ops", "sent_by": "webhook", "delivered": False, "error": "HTTP 500"},
+                {"name": "ops", "sent_by": "webhook", "delivered": False, "error": "HTTP 500", "warnings": []},
             ),
         ),
         problems=_CHANGE_PROBLEMS,

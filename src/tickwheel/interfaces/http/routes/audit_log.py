@@ -1,6 +1,7 @@
 """The audit log: who changed what."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import Final
 
 import msgspec
 
@@ -12,6 +13,9 @@ from tickwheel.interfaces.http.resource import Call, Handler
 from tickwheel.interfaces.http.tenants import tenant_filter
 from tickwheel.interfaces.http.wire import Answer, Refusal, iso_text, ok
 from tickwheel.ports.registry import AuditEntry, AuditLogQuery
+from tickwheel.services.key_labels import KeyLabels
+
+_KEY: Final = "key:"
 
 
 class AuditLogRoutes:
@@ -19,6 +23,9 @@ class AuditLogRoutes:
 
     def __init__(self, deps: Deps) -> None:
         self._registry = deps.registry
+        self._labels: KeyLabels | None = None
+        if deps.registry is not None and deps.api_keys is not None:
+            self._labels = KeyLabels(deps.registry, deps.api_keys)
 
     def endpoints(self) -> Mapping[Key, Handler]:
         """(method, path) -> handler."""
@@ -33,7 +40,7 @@ class AuditLogRoutes:
         wanted = AuditLogQuery(
             tenant_id=tenant_filter(call),
             limit=limit,
-            action=query.text("action"),
+            action=_action(query.text("action")),
             actor=query.text("actor"),
             subject=query.text("subject"),
             from_ms=query.instant("from"),
@@ -42,15 +49,28 @@ class AuditLogRoutes:
         )
         query.done()
         page = await self._registry.audit_log(wanted)
-        return ok(AuditLogBody([_body(entry) for entry in page.items], page.next_cursor))
+        labels = await self._labels_of(page.items, call.principal.tenant_id)
+        return ok(AuditLogBody([_body(entry, labels) for entry in page.items], page.next_cursor))
+
+    async def _labels_of(self, entries: Sequence[AuditEntry], tenant_id: str | None) -> Mapping[str, str]:
+        if self._labels is None:
+            return {}
+        ids = [entry.actor.removeprefix(_KEY) for entry in entries if entry.actor.startswith(_KEY)]
+        return await self._labels.of(ids, tenant_id)
 
 
-def _body(entry: AuditEntry) -> AuditEntryBody:
+def _action(text: str | None) -> str | None:
+    """No action is without a dot, so a word alone is what some begin with."""
+    return text if text is None or "." in text else text + "."
+
+
+def _body(entry: AuditEntry, labels: Mapping[str, str]) -> AuditEntryBody:
     return AuditEntryBody(
         entry.number,
         iso_text(entry.at_ms),
         entry.tenant_id,
         entry.actor,
+        labels.get(entry.actor.removeprefix(_KEY)) if entry.actor.startswith(_KEY) else None,
         entry.source,
         entry.action,
         entry.subject,

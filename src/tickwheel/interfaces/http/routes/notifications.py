@@ -7,7 +7,7 @@ from tickwheel.domain.limits import BODY_BYTES
 from tickwheel.domain.notifications.rule import read_rule
 from tickwheel.interfaces.http.deps import Deps
 from tickwheel.interfaces.http.endpoints import Key
-from tickwheel.interfaces.http.notification_bodies import NotificationList
+from tickwheel.interfaces.http.notification_bodies import NotificationBody, NotificationList
 from tickwheel.interfaces.http.notification_views import rule_body, tried_body
 from tickwheel.interfaces.http.preconditions import expected_version
 from tickwheel.interfaces.http.resource import Call, Handler
@@ -45,13 +45,13 @@ class NotificationRoutes:
     async def list(self, call: Call) -> Answer:
         """All of a tenant or of the installation."""
         owner = _owner_of(call)
-        return ok(NotificationList([rule_body(view) for view in await self._rules.list(owner)]))
+        return ok(NotificationList([self._body(view) for view in await self._rules.list(owner)]))
 
     async def get(self, call: Call) -> Answer:
         """One of them."""
         owner = _owner_of(call)
         view = await self._rules.show(owner, call.path("notification_name"))
-        return ok(rule_body(view), headers=_etag(view))
+        return ok(self._body(view), headers=_etag(view))
 
     async def put(self, call: Call) -> Answer:
         """Make or replace one."""
@@ -59,7 +59,7 @@ class NotificationRoutes:
         rule = read_rule(decode_tree(await call.json_body(BODY_BYTES)))
         name, act = call.path("notification_name"), call.act("notification.put")
         view = await self._rules.put(owner, name, rule, act, version)
-        return ok(rule_body(view), headers=_etag(view))
+        return ok(self._body(view), headers=_etag(view))
 
     async def delete(self, call: Call) -> Answer:
         """Forget one."""
@@ -71,7 +71,10 @@ class NotificationRoutes:
         """Send a trial message."""
         owner = _owner_of(call)
         tried = await self._rules.attempt(owner, call.path("notification_name"), call.act("notification.test"))
-        return ok(tried_body(tried))
+        return ok(tried_body(tried, self._rules.warnings(tried.view)))
+
+    def _body(self, view: RuleView) -> NotificationBody:
+        return rule_body(view, self._rules.warnings(view))
 
 
 def _owner_of(call: Call) -> str:
