@@ -17,6 +17,7 @@ from tickwheel.adapters.telemetry.store_calls import StoreCalls
 from tickwheel.config import Settings
 from tickwheel.domain.slo import parse_objectives
 from tickwheel.ports.events import AttemptsStarted, ClaimsAnswered, EventSink
+from tickwheel.services.live.recent import Recent
 from tickwheel.services.punctuality import Punctuality
 
 SIZES = (1, 64, 1_024)
@@ -47,6 +48,7 @@ def main() -> None:
         "metrics with tenants": Metrics(tenants=("acme", "bolt")),
         "objectives": Punctuality(parse_objectives(objectives), clock, "bench"),
         "objectives of a tenant": Punctuality(parse_objectives((*objectives, "tenant:a=99%@1s")), clock, "bench"),
+        "the last minute": Recent(clock),
     }
     found: dict[str, Any] = {}
     for size in SIZES:

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from tickwheel.domain.columns import TIMER, Bools, CompletionCause, Rows, empty
+from tickwheel.domain.columns import FLAG_RECURRING, TIMER, Bools, CompletionCause, Rows, empty
 from tickwheel.domain.ledger_moves import CAP_REASON, REPEATABLE, UNSTARTED_LIMIT, Completion, instant
 from tickwheel.domain.outcome import OutcomeClass
 from tickwheel.domain.run import IN_FLIGHT, RunState
@@ -104,7 +104,7 @@ class Record(NamedTuple):
 
 
 class Burial(NamedTuple):
-    """A run for the dead-letter queue."""
+    """A run that failed: for the dead-letter queue, or only to be noted."""
 
     job_id: bytes
     scheduled_ms: int
@@ -129,6 +129,7 @@ class CompletionWrites:
         self.records: list[Record] = []
         self.ends: list[End] = []
         self.burials: list[Burial] = []
+        self.drops: list[Burial] = []  # of recurring jobs, and kept out of the queue
         self.waits: list[WaitAgain] = []
         self.results: list[Result] = []
 
@@ -238,9 +239,10 @@ class CompletionDecisions:
         if state is RunState.SUCCEEDED and (words.result is not None or words.dropped is not None):
             result = Result(end.job_id, end.scheduled_ms, words.result, words.dropped)
             self.writes.results.append(result)
-        if state is RunState.FAILED and words.buries:
+        if state is RunState.FAILED and (words.buries or row.flags & FLAG_RECURRING):
             cause = error or OutcomeClass(end.outcome).name.lower()
-            self.writes.burials.append(Burial(end.job_id, end.scheduled_ms, row.tenant_id, finished_ms, cause))
+            failed = self.writes.burials if words.buries else self.writes.drops
+            failed.append(Burial(end.job_id, end.scheduled_ms, row.tenant_id, finished_ms, cause))
         return row._replace(state=state)
 
     def _wait_again(self, end: Completion, row: Row, error: str | None) -> Row:

@@ -33,6 +33,7 @@ class RunTrace(msgspec.Struct, gc=False):
     link: TraceContext | None = None
     sent_ms: int = 0  # when the request to the target was sent, and when its answer was there; 0 = never
     answered_ms: int = 0
+    lost_ms: int = 0  # when the attempt ended whose worker was lost; 0 = it wasn't
 
     @property
     def told(self) -> bool:

@@ -219,7 +219,9 @@ class _Ring:
         return Counted(sum(self._starts[place] for place in places), sum(self._late[place] for place in places))
 
     def _turn(self, now_ms: int) -> int:
-        at = max(self._at, now_ms // self.bucket_ms)
+        at = now_ms // self.bucket_ms
+        if at <= self._at:
+            return self._at
         for passed in range(self._at + 1, min(at, self._at + len(self._starts)) + 1):
             self._starts[passed % len(self._starts)] = self._late[passed % len(self._starts)] = 0
         self._at = at

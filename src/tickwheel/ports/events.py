@@ -47,7 +47,7 @@ class AttemptsEnded(msgspec.Struct, frozen=True):
     rows: Rows
     applied: Bools
     notes: Mapping[int, AttemptNote]
-    works: Sequence[Work | None]  # what was attempted, per row; None for what was reaped or never began
+    works: Sequence[Work | None]  # what was attempted, per row; None for what never began
 
     @property
     def stale_count(self) -> int:

@@ -1,9 +1,9 @@
 """Notices: what happened that a rule of notification may want to be told, and how far that is done.
 
-A notice is written by the transaction that makes it true (a run is buried, a schedule has no occurrence left), and
-only while some rule of its tenant or of the installation exists: nobody pays for what nobody asked for. The node
-that leads takes notices in and keeps, per rule and subject, what it still has to say (a *group*). Taking in is one
-transaction: notices go, groups change. So a notice counts once, whoever dies when.
+A notice is written by the transaction that makes it true (a run is buried or dropped, a schedule has no occurrence
+left), and only while some rule of its tenant or of the installation exists: nobody pays for what nobody asked for.
+The node that leads takes notices in and keeps, per rule and subject, what it still has to say (a *group*). Taking
+in is one transaction: notices go, groups change. So a notice counts once, whoever dies when.
 
 Groups as a whole have a version. A leader that was paused and doesn't know yet that it is none loses the race by
 it, writes nothing, and reads again.
@@ -18,7 +18,7 @@ import msgspec
 class Notice(msgspec.Struct, frozen=True):
     """Something happened. `number` names it in its store; 0 until it is stored."""
 
-    kind: str  # a value of `domain.notifications.kinds.Kind`
+    kind: str  # a value of `domain.notifications.kinds.Kind`, or `DROPPED`
     tenant_id: str  # "": it belongs to no tenant
     job_id: bytes = b""
     scheduled_ms: int = 0

@@ -23,10 +23,12 @@ from tickwheel.domain.ids import shard_of
 from tickwheel.domain.outcome import Outcome, OutcomeClass, decide
 from tickwheel.domain.run import IN_FLIGHT, RunState
 from tickwheel.ports.clock import Clock, Randomness
+from tickwheel.ports.executor import Work
 from tickwheel.ports.store import AttemptNote, Run, Store
 from tickwheel.services.alarm import Alarm
 from tickwheel.services.attempt_notes import failure_note, write_decision
 from tickwheel.services.completion import Completions
+from tickwheel.services.lost_attempts import lost_work
 from tickwheel.services.ownership.unresolved import NEVER_MS
 from tickwheel.services.plans import read_policy
 
@@ -162,16 +164,18 @@ class Reaper:
         definitions = await self._store.load_work([run.job_id for run in due])
         rows = np.zeros(len(due), dtype=COMPLETION)
         notes: dict[int, AttemptNote] = {}
-        for number, (run, work) in enumerate(zip(due, definitions, strict=True)):
+        works: list[Work | None] = []
+        for number, (run, definition) in enumerate(zip(due, definitions, strict=True)):
             self._fill(rows, number, run, now_ms, (run.job_id, run.scheduled_ms, run.fence) in proved)
             note = AttemptNote(error=LOST.error, excerpt=None)
-            if work is not None:
-                policy = read_policy(work.spec)
+            if definition is not None:
+                policy = read_policy(definition.spec)
                 decision = decide(LOST, run.attempt, run.lost_count, policy, self._randomness.fraction(), now_ms)
                 write_decision(rows[number], decision)
                 note = failure_note(LOST, decision)
             notes[number] = note
-        self._completions.add(rows, notes, [None] * len(due))
+            works.append(None if definition is None else lost_work(run, definition, now_ms))
+        self._completions.add(rows, notes, works)
         await self._completions.flushed()  # else the next look would find and reap the same runs again
 
     def _watch_on(self, run: Run, look_ms: int) -> None:

@@ -7,7 +7,7 @@ import pytest
 from msgspec.structs import replace
 
 from tickwheel.domain.job import JobState
-from tickwheel.domain.notifications.kinds import Kind
+from tickwheel.domain.notifications.kinds import DROPPED, Kind
 from tickwheel.domain.run import RunState
 from tickwheel.ports.notices import GroupKey, Groups, Notice, NoticeStore
 from tickwheel.ports.registry import NO_TENANT, NOTIFICATION, Act, Record, Registry
@@ -15,7 +15,7 @@ from tickwheel.ports.store import AttemptNote, Change, JobView
 
 from .arena import Arena
 from .decisions import redrive
-from .owner import Owner
+from .owner import REAPED, Owner
 
 ACT = Act("test", "notification.put")
 KEY = GroupKey("default", "ops", "run.dead_lettered/job_1")
@@ -79,6 +79,29 @@ async def test_a_run_that_is_buried_again_is_noted_again(arena: Arena, owner: Ow
     assert changed is not None
     await owner.complete(await owner.win(new, changed.timers[0]), RunState.FAILED)
     assert len(await found(arena)) == 2
+
+
+@pytest.mark.parametrize("lost", [False, True])
+async def test_a_dropped_run_of_a_recurring_job_is_noted_where_a_rule_listens(
+    arena: Arena, owner: Owner, lost: bool
+) -> None:
+    await listen(arena, "acme")
+    note = AttemptNote("a NUL \0", None, buries=False)
+    recurring = [arena.recurring(tenant_id=tenant_id) for tenant_id in ("acme", "other")]
+    for new in (*recurring, arena.one_off(tenant_id="acme")):
+        await arena.insert(new)
+        held = await owner.win(new)
+        arena.clock.step_ms(60_000)
+        for _ in range(2):  # the second is a repeat of what is committed
+            await owner.complete(held, RunState.FAILED, note, **(REAPED if lost else {}))
+        assert (await arena.run(new)).state is RunState.FAILED
+    job, timer = recurring[0].job, recurring[0].timer
+    assert timer is not None
+    [notice] = [notice for notice in await found(arena) if notice.kind != Kind.EXHAUSTED]
+    assert (notice.kind, notice.tenant_id) == (DROPPED, "acme")
+    assert (notice.job_id, notice.scheduled_ms) == (job.job_id, timer.scheduled_ms)
+    assert notice.at_ms == arena.now_ms - 120_000
+    assert notice.detail.startswith("a NUL ")
 
 
 async def test_an_exhausted_schedule_is_noted_once(arena: Arena, owner: Owner) -> None:

@@ -139,6 +139,23 @@ def test_a_failed_attempt_says_so_and_the_next_one_is_in_the_same_trace(tmp_path
     assert "it is broken" not in json.dumps(sink.spans)
 
 
+def test_an_attempt_that_dies_with_its_server_is_told_by_the_next_one(tmp_path: Path, sink: OtlpSink) -> None:
+    folder = with_handlers(tmp_path)
+    flags = ("--otlp-endpoint", sink.url, "--app", "handlers_of_tests")
+    with server(folder, *flags) as running:
+        job = {"schedule_type": "INSTANT", "target": {"type": "HANDLER", "name": "nap"}, "payload": 120}
+        send(running, job, traceparent=TRACEPARENT)
+        (claim,) = [span for span in sink.wait_for(2) if span["name"] == "tickwheel.claim"]
+        running.process.kill()
+    with server(folder, *flags):
+        sink.wait_for(3)
+    lost = sink.named("tickwheel.attempt")[0]
+    assert (lost["traceId"], lost["parentSpanId"]) == (TRACE, claim["spanId"])
+    assert lost["status"] == {"code": 2, "message": "lost"}
+    assert attributes(lost)["tickwheel.outcome"] == "lost"
+    assert int(lost["startTimeUnixNano"]) < int(lost["endTimeUnixNano"])
+
+
 def test_a_worker_over_http_carries_the_trace_on(tmp_path: Path, sink: OtlpSink) -> None:
     (tmp_path / "app.py").write_text(APP)
     out = tmp_path / "out"

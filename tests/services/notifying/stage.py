@@ -7,12 +7,13 @@ from functools import wraps
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 from tests.services.world import FAILED, Events, World
 
 from tickwheel.domain.notifications.kinds import Kind
 from tickwheel.domain.notifications.messages import Message
 from tickwheel.domain.notifications.rule import NotificationRule, Webhook
-from tickwheel.domain.outcome import OK, Outcome
+from tickwheel.domain.outcome import OK, Outcome, WhenExhausted
 from tickwheel.ports.events import NotificationEnded
 from tickwheel.ports.executor import Work
 from tickwheel.ports.notices import NoticeStore
@@ -167,11 +168,14 @@ class Stage:
         jobs = [self.world.job(name=name, retries=0, tenant_id=tenant_id, handler="h") for name in names]
         return await self.world.add(self._scheduler, *jobs)
 
-    async def each_minute(self, name: str, **fields: Any) -> bytes:
-        """A job that runs each minute."""
+    async def each_minute(self, name: str, *, drops: bool = False, **fields: Any) -> bytes:
+        """A job that runs each minute. `drops`: its failed runs don't go to the dead-letter queue."""
         new = self.world.job(
             cron="* * * * *", name=name, retries=0, first_ms=self.world.next_minute_ms(), **fields
         )
+        if drops:
+            retry = replace(new.job.spec.retry, when_exhausted=WhenExhausted.DROP)
+            new = replace(new, job=replace(new.job, spec=replace(new.job.spec, retry=retry)))
         [job_id] = await self.world.add(self._scheduler, new)
         return job_id
 

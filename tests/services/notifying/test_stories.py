@@ -8,10 +8,11 @@ from msgspec.structs import replace
 from tickwheel.domain.ids import job_id_text, run_id_text
 from tickwheel.domain.job import JobState
 from tickwheel.domain.notifications.kinds import Kind
-from tickwheel.domain.outcome import Outcome, OutcomeClass
+from tickwheel.domain.outcome import Outcome, OutcomeClass, WhenExhausted
+from tickwheel.ports.events import LoopFailed
 from tickwheel.ports.notices import Notice
 from tickwheel.ports.registry import NO_TENANT
-from tickwheel.ports.store import Change
+from tickwheel.ports.store import Change, JobView
 from tickwheel.services.dead_letters import DeadLetters
 
 from .stage import ACT, MINUTE_MS, Stage, story
@@ -107,6 +108,46 @@ async def test_a_job_that_fails_so_many_times_in_a_row_is_told_once(stage: Stage
     assert told.body["data"]["job_id"] == job_id_text(job_id)
     assert told.body["data"]["url"] == f"https://jobs.example/#/jobs/{job_id_text(job_id)}"
     assert "3 runs in a row failed" in told.message.text
+
+
+@story
+async def test_dropped_runs_make_a_job_failing_and_are_no_dead_letters(stage: Stage) -> None:
+    await stage.rule(Kind.DEAD_LETTERED, Kind.FAILING, Kind.RECOVERED, failures=3, quiet_seconds=0)
+    node = stage.node()
+    stage.broken.add("report")
+    job_id = await stage.each_minute("report", drops=True)
+    await stage.wait(2 * MINUTE_MS + 10_000)
+    assert stage.told == []
+    await stage.wait(10 * MINUTE_MS)
+    [told] = stage.told
+    assert told.message.title == "Job failing: report"
+    assert told.body["data"]["job_id"] == job_id_text(job_id)
+    assert "3 runs in a row failed; the last one: no luck" in told.message.text
+    stage.broken.clear()
+    await stage.wait(2 * MINUTE_MS)
+    assert stage.kinds == ["job.failing", "job.recovered"]
+    assert await stage.world.store.notices(10) == []
+    assert node.events.of(LoopFailed) == []
+
+
+@story
+async def test_dropped_and_buried_runs_count_together(stage: Stage) -> None:
+    await stage.rule(Kind.FAILING, failures=3)
+    stage.node()
+    stage.broken.add("report")
+    job_id = await stage.each_minute("report")
+    await stage.wait(2 * MINUTE_MS + 10_000)
+
+    def drop_from_now_on(view: JobView, now_ms: int) -> Change:
+        retry = replace(view.job.spec.retry, when_exhausted=WhenExhausted.DROP)
+        return Change(
+            job=replace(view.job, spec=replace(view.job.spec, retry=retry), version=view.job.version + 1)
+        )
+
+    assert await stage.world.store.change_job("default", job_id, drop_from_now_on) is not None
+    assert stage.told == []
+    await stage.wait(MINUTE_MS)
+    assert stage.kinds == ["job.failing"]
 
 
 @story

@@ -121,9 +121,12 @@ class CompletionTransaction:
                 error=error,
             ),
         )
-        if state is RunState.FAILED and buries:
-            cause = error or OutcomeClass(end.outcome).name.lower()
-            self._tables.bury(row.run, Letter(finished_ms, cause))
+        if state is RunState.FAILED:
+            letter = Letter(finished_ms, error or OutcomeClass(end.outcome).name.lower())
+            if buries:
+                self._tables.bury(row.run, letter)
+            else:
+                self._tables.note_drop(row.run, letter)
 
     def _wait_again(self, row: LedgerRow, end: Completion, error: str | None) -> None:
         run = row.run

@@ -16,7 +16,7 @@ from tickwheel.domain.concurrency import Used
 from tickwheel.domain.delays import Delay
 from tickwheel.domain.ids import SHARD_COUNT
 from tickwheel.domain.job import Job, JobState, Lane
-from tickwheel.domain.notifications.kinds import Kind
+from tickwheel.domain.notifications.kinds import DROPPED, Kind
 from tickwheel.domain.outcome import ProgressNote
 from tickwheel.domain.run import IN_FLIGHT, RunState
 from tickwheel.ports.notices import GroupKey, Notice
@@ -164,6 +164,13 @@ class Tables:
         if key not in self.dead:
             self.note(Notice(Kind.DEAD_LETTERED, run.tenant_id, *key, letter.failed_ms, detail=letter.cause))
         self.dead[key] = letter
+
+    def note_drop(self, run: Run, letter: Letter) -> None:
+        """It is kept out of the dead-letter queue."""
+        job = self.jobs.get(run.job_id)
+        if job is not None and job.recurring:
+            key = run.job_id, run.scheduled_ms
+            self.note(Notice(DROPPED, run.tenant_id, *key, letter.failed_ms, detail=letter.cause))
 
     def put_job(self, job: Job) -> None:
         """Insert or replace a definition."""

@@ -195,6 +195,7 @@ def _write(session: Session, writes: CompletionWrites, follow_ups: Rows, pin_ms:
     _run(session, "record_attempts", writes.records, Record._fields)
     _run(session, "end_runs", writes.ends, End._fields)
     _run(session, "bury", writes.burials, Burial._fields)
+    _run(session, "note_drops", writes.drops, Burial._fields)
     _run(session, "wait_again", _armed(session, writes.waits, follow_ups, pin_ms), WaitAgain._fields)
     _run(session, "record_results", writes.results, Result._fields)
     _run(session, "drop_leases", ended, ("job_id", "scheduled_ms"))

@@ -41,6 +41,7 @@ def _write(session: Session, writes: CompletionWrites) -> None:
         ("record_attempts", writes.records),
         ("end_runs", writes.ends),
         ("bury", writes.burials),
+        ("note_drops", writes.drops),
         ("wait_again", writes.waits),
         ("record_results", writes.results),
     ]

@@ -20,6 +20,7 @@ class Histogram:
 
     def __init__(self, family: Family, values: Sequence[str], bounds: Sequence[int], per_unit: int) -> None:
         self._family, self._values, self._bounds, self._per_unit = family, tuple(values), tuple(bounds), per_unit
+        self._bound_column = np.array(bounds, dtype=np.int64)  # a search in the tuple would make it each time
         self._counts = np.zeros((len(values), len(bounds) + 1), dtype=np.int64)
         self._sums = np.zeros(len(values), dtype=np.int64)
         self._ones = [[0] * (len(bounds) + 1) for _ in values]  # what came one by one
@@ -28,7 +29,7 @@ class Histogram:
     def add(self, rows: Ints, numbers: Ints) -> None:
         """Number `numbers[i]` belongs to label value `rows[i]`."""
         width = self._counts.shape[1]
-        places = rows * width + np.searchsorted(self._bounds, numbers, side="left")
+        places = rows * width + self._bound_column.searchsorted(numbers)
         self._counts += np.bincount(places, minlength=self._counts.size).reshape(self._counts.shape)
         self._sums += np.bincount(rows, numbers, minlength=len(self._sums)).astype(np.int64)
 

@@ -14,5 +14,8 @@ class Kind(StrEnum):
     BURNING = "objective.burning"  # the error budget of an objective of lateness burns too fast
 
 
+DROPPED: Final = "run.dropped"
+"""A run of a recurring job failed, and is kept out of the dead-letter queue: its job may be failing. No rule can
+name it."""
 TRIAL: Final = "notification.trial"
 """The type of the message that is sent to try a rule out; no rule can name it."""

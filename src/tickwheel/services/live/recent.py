@@ -20,6 +20,7 @@ from tickwheel.ports.events import AttemptsEnded, AttemptsStarted, Event
 _SLOT_COUNT: Final = SECOND_COUNT + 1  # the second that is under way, besides
 
 _BOUNDS_MS: Final = np.unique((1.25 ** np.arange(64)).astype(np.int64))  # to about 20 minutes
+_BUCKET_COUNT: Final = len(_BOUNDS_MS) + 1
 _SUCCEEDED, _FAILED, _DEAD = range(3)
 _GOOD: Final = (OutcomeClass.SUCCESS, OutcomeClass.SNOOZE)
 _NEITHER: Final = (OutcomeClass.CANCELLED, OutcomeClass.UNSTARTED)
@@ -34,7 +35,7 @@ class Recent:
     def __init__(self, clock: Clock) -> None:
         self.clock = self._clock = clock
         self._second = clock.monotonic_ms() // 1000
-        self._lateness = np.zeros((_SLOT_COUNT, LANE_COUNT, len(_BOUNDS_MS) + 1), dtype=np.int64)
+        self._lateness = np.zeros((_SLOT_COUNT, LANE_COUNT * _BUCKET_COUNT), dtype=np.int64)
         self._greatest_ms = np.zeros((_SLOT_COUNT, LANE_COUNT), dtype=np.int64)
         self._ends = np.zeros((_SLOT_COUNT, 3), dtype=np.int64)
 
@@ -47,7 +48,8 @@ class Recent:
 
     def _note_starts(self, lateness_ms: Ints, lane: Ints) -> None:
         slot = self._turn()
-        np.add.at(self._lateness[slot], (lane, np.searchsorted(_BOUNDS_MS, lateness_ms)), 1)
+        places = lane * _BUCKET_COUNT + _BOUNDS_MS.searchsorted(lateness_ms)
+        self._lateness[slot] += np.bincount(places, minlength=LANE_COUNT * _BUCKET_COUNT)
         np.maximum.at(self._greatest_ms[slot], lane, lateness_ms)
 
     def _note_ends(self, outcomes: Ints, states: Ints) -> None:
@@ -58,7 +60,7 @@ class Recent:
     def lanes(self, backlog: Sequence[int], oldest_due_ms: Sequence[int]) -> tuple[LaneVitals, ...]:
         """The last minute by lane, beside what waits there now."""
         self._turn()
-        counts = self._lateness.sum(axis=0)
+        counts = self._lateness.sum(axis=0).reshape(LANE_COUNT, _BUCKET_COUNT)
         greatest_ms = self._greatest_ms.max(axis=0)
         lanes = []
         for lane in range(LANE_COUNT):
@@ -78,7 +80,7 @@ class Recent:
         """Starts and failed attempts in each of the last `SECOND_COUNT` whole seconds, the oldest first."""
         self._turn()
         slots = [second % _SLOT_COUNT for second in range(self._second - SECOND_COUNT, self._second)]
-        return self._lateness[slots].sum(axis=(1, 2)).tolist(), self._ends[slots, _FAILED].tolist()
+        return self._lateness[slots].sum(axis=1).tolist(), self._ends[slots, _FAILED].tolist()
 
     def _turn(self) -> int:
         second = self._clock.monotonic_ms() // 1000

@@ -1,8 +1,8 @@
 """Takes notices in: which rules want to know, and whether a job is failing by now.
 
 A job is failing when its last runs, as many as a rule says, are all out of attempts; that is read in the ledger
-whenever one of its runs is buried. It is told once, until a run of it has succeeded again, which is looked for
-from time to time while it is failing.
+whenever one of its runs is buried or dropped. It is told once, until a run of it has succeeded again, which is
+looked for from time to time while it is failing.
 
 One-off jobs come in numbers, each with one run. They are told together: those of one name as one subject.
 """
@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from tickwheel.domain.ids import job_id_text, parse_job_id, run_id_text
 from tickwheel.domain.job import Job, JobState
 from tickwheel.domain.notifications.groups import Example, Group
-from tickwheel.domain.notifications.kinds import Kind
+from tickwheel.domain.notifications.kinds import DROPPED, Kind
 from tickwheel.domain.notifications.messages import DETAIL_CHARS, one_line
 from tickwheel.domain.notifications.rule import NotificationRule
 from tickwheel.domain.run import RunState
@@ -31,7 +31,8 @@ PAGES: Final = 4
 LAG_MS: Final = 60_000
 """So long a job is looked for that is not found."""
 NAMELESS: Final = "one-off jobs without a name"
-_KINDS: Final = frozenset(Kind)
+_FAILURES: Final = (Kind.DEAD_LETTERED, DROPPED)
+_KINDS: Final = frozenset((*Kind, DROPPED))
 _ACTIVE: Final = (JobState.ACTIVE, JobState.PAUSED)
 
 
@@ -89,10 +90,10 @@ class Intake:
             for key, rule in rules.items():
                 if notice.job_id and not _takes(rule, subject):
                     continue
-                kind = Kind(notice.kind)
-                if kind in rule.events:
+                if notice.kind in rule.events:
+                    kind = Kind(notice.kind)
                     book.heard(key, kind, subject.key, _blank(kind, subject, notice.tenant_id), example)
-                if kind is Kind.DEAD_LETTERED and _follows(rule, subject):
+                if notice.kind in _FAILURES and _follows(rule, subject):
                     if notice.job_id not in failures:
                         failures[notice.job_id] = (await self._last_runs(*whose)).failures
                     if failures[notice.job_id] >= rule.failures:

@@ -80,7 +80,10 @@ class RunSpans:
     def _ended(self, event: AttemptsEnded) -> None:
         for number, work in enumerate(event.works):
             if work is not None and work.trace is not None and _is_shown(work.trace):
-                for span in _ends(work, work.trace, event.rows[number], bool(event.applied[number])):
+                applied = bool(event.applied[number])
+                if work.trace.lost_ms and not applied:
+                    continue  # its worker lives, and has told of its end
+                for span in _ends(work, work.trace, event.rows[number], applied):
                     self._spans.add(span)
 
 
@@ -105,7 +108,7 @@ def _ends(work: Work, trace: RunTrace, row: np.void, applied: bool) -> Iterator[
     about = {**_about(work), "tickwheel.outcome": outcome.name.lower(), "tickwheel.committed": applied}
     if int(row["due_ms"]) >= 0:
         about["tickwheel.lateness_ms"] = int(row["started_ms"]) - int(row["due_ms"])
-    start_ms, end_ms = int(row["started_ms"]), int(row["finished_ms"])
+    start_ms, end_ms = int(row["started_ms"]), trace.lost_ms or int(row["finished_ms"])
     yield Span(
         trace.context.trace_id,
         trace.context.span_id,

@@ -127,6 +127,14 @@ SELECT shard, scheduled_ms, job_id, tenant_id, failed_ms, cause
               %(failed_ms)s::int8[], %(cause)s::text[]) AS x (shard, scheduled_ms, job_id, tenant_id, failed_ms, cause)
     ON CONFLICT (shard, scheduled_ms, job_id) DO UPDATE SET failed_ms = excluded.failed_ms, cause = excluded.cause
 
+-- name: note_drops
+-- For rules of notification, as the trigger of dead letters does.
+INSERT INTO tickwheel.notices (kind, tenant_id, job_id, scheduled_ms, at_ms, subject, detail)
+SELECT 'run.dropped', x.tenant_id, x.job_id, x.scheduled_ms, x.failed_ms, '', x.cause
+  FROM unnest(%(scheduled_ms)s::int8[], %(job_id)s::uuid[], %(tenant_id)s::text[], %(failed_ms)s::int8[],
+              %(cause)s::text[]) AS x (scheduled_ms, job_id, tenant_id, failed_ms, cause)
+ WHERE EXISTS (SELECT FROM tickwheel.records AS r WHERE r.kind = 'notification' AND r.tenant_id IN (x.tenant_id, ''))
+
 -- name: record_results
 INSERT INTO tickwheel.results (shard, scheduled_ms, job_id, result, dropped)
 SELECT shard, scheduled_ms, job_id, result, dropped

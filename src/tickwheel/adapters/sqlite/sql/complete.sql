@@ -56,6 +56,13 @@ INSERT INTO dead_letters (scheduled_ms, job_id, tenant_id, failed_ms, cause)
 SELECT scheduled_ms, job_id, tenant_id, failed_ms, cause FROM batch WHERE true
     ON CONFLICT (scheduled_ms, job_id) DO UPDATE SET failed_ms = excluded.failed_ms, cause = excluded.cause
 
+-- name: note_drops
+-- For rules of notification, as the trigger of dead letters does.
+-- batch: scheduled_ms tenant_id failed_ms cause
+INSERT INTO notices (kind, tenant_id, job_id, scheduled_ms, at_ms, subject, detail)
+SELECT 'run.dropped', b.tenant_id, b.job_id, b.scheduled_ms, b.failed_ms, '', b.cause FROM batch AS b
+ WHERE EXISTS (SELECT 1 FROM records WHERE kind = 'notification' AND tenant_id IN (b.tenant_id, ''))
+
 -- name: renew
 -- batch: scheduled_ms fence started_ms lease_ms beat_ms mark_running
 UPDATE runs
