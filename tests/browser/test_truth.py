@@ -1,5 +1,6 @@
 """What the overview, the workers and the jobs say when something waits, and of whom."""
 
+import re
 from collections.abc import Callable
 from typing import cast
 
@@ -38,6 +39,8 @@ def test_runs_that_wait_for_a_dead_host_are_overdue_and_the_host_is_named(
     expect(page.locator(".verdict.warn").first.get_by_role("link", name="Jobs that wait")).to_be_visible()
     expect(page.locator(".card", has_text="oldest due").locator("b")).not_to_have_text("–")
     expect(page.get_by_role("region", name="What runs wait for")).to_contain_text("the host 127.0.0.1:1")
+    expect(page.locator(".verdict").last).to_contain_text(re.compile("Late: .*: its host gives no answer"))
+    expect(page.locator(".heatstrip")).to_be_visible()
     for job_id in made:
         server.client.delete(job_id)
 

@@ -50,7 +50,7 @@ async def test_runs_that_are_held_for_a_dead_host_are_overdue_and_the_host_is_to
     ]
     word, says = standing(vitals, world.clock.now_ms())
     assert word is Standing.LATE
-    assert says.endswith("The oldest waits for the host troubled.example, which gives no answer.")
+    assert says.endswith("It waits for the host troubled.example, which gives no answer.")
     await world.crash(scheduler)
 
 
@@ -64,7 +64,7 @@ async def test_a_run_whose_handler_nobody_has_waits_and_the_handler_is_told() ->
     vitals = pulse.vitals()
     assert (vitals.due, vitals.elsewhere) == (1, 1)
     assert standing(vitals, world.clock.now_ms())[1].endswith(
-        "The oldest waits for the handler absent, which no server or worker has."
+        "It waits for the handler absent, which no server or worker has."
     )
     await world.crash(scheduler)
 

@@ -64,7 +64,7 @@ def test_what_is_held_is_overdue_too_and_the_reason_is_told() -> None:
     assert standing(held, NOW_MS) == (
         Standing.LATE,
         "Late: 16 due runs wait, the oldest for 3 min 20 s. "
-        "The oldest waits for the host pay.example, which gives no answer.",
+        "It waits for the host pay.example, which gives no answer.",
     )
     without_worker = Vitals(elsewhere=1, held_due_ms=NOW_MS - 5_000)
     assert standing(without_worker, NOW_MS)[1] == "Late: 1 due run waits, the oldest for 5.0 s."

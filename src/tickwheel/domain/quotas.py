@@ -13,6 +13,7 @@ from msgspec import Meta
 
 from tickwheel.domain.egress import EgressPolicy
 from tickwheel.domain.errors import FieldProblem, InvalidRequest
+from tickwheel.domain.requests.decoder_words import plain_words
 from tickwheel.domain.requests.text_rules import text_fault
 
 S = TypeVar("S", bound=msgspec.Struct)
@@ -120,9 +121,5 @@ def _read(kind: type[S], tree: Mapping[str, Any], path: str, problems: list[Fiel
             try:
                 values[name] = msgspec.convert(value, known[name].type)
             except msgspec.ValidationError as error:
-                problems.append(FieldProblem(where, _lower(str(error))))
+                problems.append(FieldProblem(where, plain_words(str(error))))
     return kind(**values)
-
-
-def _lower(text: str) -> str:
-    return text[:1].lower() + text[1:]

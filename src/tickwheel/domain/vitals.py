@@ -132,7 +132,7 @@ def standing(vitals: Vitals, now_ms: int) -> tuple[Standing, str]:
     waited_ms = now_ms - vitals.oldest_due_ms if vitals.oldest_due_ms else 0
     if waited_ms > LATE_MS:
         held = [wait for wait in vitals.waits if wait.goes_on(now_ms)]
-        why = _why(held, waited_ms, "The oldest waits")
+        why = _why(held, waited_ms, "It waits")
         what = " for a slot" if not why and vitals.due == vitals.backlog else ""
         return Standing.LATE, f"Late: {waiting_text(vitals, now_ms, what)}.{why}"
     place, worst = max(enumerate(vitals.lanes), key=lambda one: one[1].p99_ms, default=(0, LaneVitals()))

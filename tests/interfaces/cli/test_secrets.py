@@ -106,6 +106,8 @@ def test_secrets_of_a_store_that_nobody_uses(call: Call, data: Path, tmp_path: P
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
+        (("delete", "../tokens/abc"), "must be letters, digits"),
+        (("rotate", ".."), "must be letters, digits"),
         (("create", "a/b"), "name: must be letters"),
         (("rotate", "a", "--overlap", "31d"), "more than 30 days"),
         (("create", "a", "--tenant", "a\x01b"), "tenant_id"),

@@ -116,6 +116,13 @@ def test_what_is_wrong_is_told(call: Call, data: Path, arguments: tuple[str, ...
     assert complaint in result.stderr
 
 
+@pytest.mark.parametrize("arguments", [("revoke", "../../x"), ("rotate", "..")])
+def test_what_is_no_id_is_sent_nowhere(call: Call, arguments: tuple[str, ...]) -> None:
+    result = call("tokens", *arguments, TICKWHEEL_URL="http://127.0.0.1:1")
+    assert result.exit_code == ExitCode.USAGE
+    assert "is no id of a key" in result.stderr
+
+
 def test_a_token_in_the_environment_means_the_server(call: Call, tmp_path: Path) -> None:
     result = call("tokens", "list", TICKWHEEL_TOKEN="tw_x", TICKWHEEL_URL="http://127.0.0.1:9")
     assert result.exit_code == ExitCode.UNREACHABLE

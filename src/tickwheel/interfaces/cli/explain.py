@@ -61,7 +61,8 @@ def show_explanation(told: Explanation) -> None:
         click.echo("\nWhy")
         width = max(len(cause.code) for cause in told.causes)
         for cause in told.causes:
-            _wrapped(cause.sentence, f"  {cause.code.ljust(width)}  ")
+            says = "as said above" if cause.sentence in told.headline else cause.sentence
+            _wrapped(says, f"  {cause.code.ljust(width)}  ")
     if told.timeline:
         click.echo()
         print_table(

@@ -11,6 +11,7 @@ from click.core import ParameterSource
 
 from tickwheel.config import Settings
 from tickwheel.config.secret_keys import parse_secret_key
+from tickwheel.domain.requests.target_rules import secret_name_fault
 from tickwheel.interfaces.cli.api import Api, server_options
 from tickwheel.interfaces.cli.failures import ExitCode, Failure
 from tickwheel.interfaces.cli.instants import Length, short
@@ -77,6 +78,14 @@ def keeper_options(command: Command) -> Command:
     return with_keeper  # type: ignore[return-value]  # the options take the place of the first parameters
 
 
+def _checked_name(context: click.Context, parameter: click.Parameter, name: str) -> str:
+    """The name of a secret that is there: it becomes a part of a path."""
+    fault = secret_name_fault(name)
+    if fault is not None:
+        raise click.BadParameter(fault)
+    return name
+
+
 def _value_option(command: Command) -> Command:
     return click.option(
         "--value-from",
@@ -124,7 +133,7 @@ def create(keeper: SecretKeeper, api: Api, name: str, file: IO[str] | None) -> N
 
 
 @secrets.command()
-@click.argument("name")
+@click.argument("name", callback=_checked_name)
 @_value_option
 @click.option(
     "--overlap",
@@ -144,7 +153,7 @@ def rotate(keeper: SecretKeeper, api: Api, name: str, file: IO[str] | None, over
 
 
 @secrets.command()
-@click.argument("name")
+@click.argument("name", callback=_checked_name)
 @keeper_options
 def delete(keeper: SecretKeeper, api: Api, name: str) -> None:
     """Forget a signing secret. Attempts of jobs that name it fail from then on, to be tried again."""

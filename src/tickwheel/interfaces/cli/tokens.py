@@ -157,7 +157,10 @@ def revoke(keeper: Keeper, api: Api, token_id: str) -> None:
 def _public_part(text: str) -> str:
     """The id in what may be a whole key; so that none is sent, or shown in an error, where an id is meant."""
     parts = text.split("_")
-    return parts[1] if len(parts) == 3 and parts[0] == "tw" else text
+    key_id = parts[1] if len(parts) == 3 and parts[0] == "tw" else text
+    if not (key_id.isascii() and key_id.isalnum()):
+        raise click.BadParameter("is no id of a key: those have letters and digits only", param_hint="TOKEN_ID")
+    return key_id
 
 
 def _tell(api: Api, made: Token) -> None:

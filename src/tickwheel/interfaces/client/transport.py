@@ -80,6 +80,7 @@ class Transport:
         body, url = BytesIO(), self.base_url + call.path
         fields: dict[bytes, bytes] = {}
         handle.setopt(pycurl.URL, url)
+        handle.setopt(pycurl.PATH_AS_IS, 1)  # a name may be `..`, and stays a part of its own
         self._set_request(handle, call)
         handle.setopt(pycurl.WRITEFUNCTION, body.write)
         handle.setopt(pycurl.HEADERFUNCTION, lambda line: _note_header(fields, line))

@@ -6,6 +6,7 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from tickwheel.domain.errors import FieldProblem, InvalidRequest
+from tickwheel.domain.requests.decoder_words import plain_words
 from tickwheel.domain.requests.request_problems import repeated_keys
 from tickwheel.domain.requests.strict_json import JsonFault, Members, load
 from tickwheel.interfaces.http.wire import Refusal
@@ -62,4 +63,4 @@ def _problem(text: str, kind: Any) -> FieldProblem:
         name = pattern.match(what)
         if name:
             return FieldProblem(f"{path}.{name['name']}" if path else name["name"], message, code)
-    return FieldProblem(path or "body", what[:1].lower() + what[1:])
+    return FieldProblem(path or "body", plain_words(what))

@@ -7,7 +7,7 @@ import { fill, h } from "./dom.js";
 import { CATCH_UPS, EXHAUSTED, OVERLAPS } from "./edit_fields.js";
 import { clock, hereZone, knowsZone, length, offset, plural, relative, words } from "./format.js";
 import { laidOut } from "./json_text.js";
-import { button, chip, facts, heading, jobTitle, live, moment, runHref, stateKind, table } from "./parts.js";
+import { button, chip, facts, heading, jobTitle, live, moment, runHref, shownAddress, stateKind, table } from "./parts.js";
 import { go, href } from "./router.js";
 import { may, tenantQuery } from "./session.js";
 
@@ -71,7 +71,7 @@ function late(job) {
 
 function definition(job) {
   const target = job.target;
-  const what = target.type === "HANDLER" ? [`handler `, h("code", {}, target.name)] : [h("code", {}, target.method || "POST"), " ", h("code", {}, target.endpoint)];
+  const what = target.type === "HANDLER" ? [`handler `, h("code", {}, target.name)] : [h("code", {}, target.method || "POST"), " ", h("code", {}, shownAddress(target.endpoint))];
   const retry = job.retry_policy || {};
   return h(
     "section",

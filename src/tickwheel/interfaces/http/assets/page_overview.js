@@ -162,7 +162,7 @@ async function upcoming(signal) {
       peak && h("b", {}, `At ${clock(peak.at, undefined, { seconds: false }).slice(11)} they crowd: ${count(peak.due)} in one minute. `),
       h("a", { href: href("/upcoming") }, "The next hours"),
     ),
-    heatStrip(forecast.start, forecast.due, () => (location.hash = href("/upcoming"))),
+    heatStrip(forecast, matchMedia("(max-width: 45rem)").matches ? 10 : 60, () => (location.hash = href("/upcoming"))),
   );
 }
 

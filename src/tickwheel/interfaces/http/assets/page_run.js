@@ -81,12 +81,15 @@ function explanation(told) {
   );
 }
 
+/** What the API calls retryable was not tried again if no attempt was left: that is no word for how it ended. */
+const OUTCOMES = { retryable: "failed", permanent: "failed for good", timeout: "no answer in time", lost: "worker lost" };
+
 function attempts(stories) {
   const rows = stories.map((one) => [
     [String(one.attempt), one.why && h("span", { class: "soft" }, one.why.sentence)],
     { content: moment(one.started_at), class: "when" },
     { content: one.took_ms === null ? "–" : length(one.took_ms), class: "when" },
-    words(one.outcome),
+    OUTCOMES[one.outcome] || words(one.outcome),
     { content: request(one), class: "wide" },
     { content: answer(one), class: "wide" },
     h("code", {}, one.worker_id),

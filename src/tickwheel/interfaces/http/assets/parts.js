@@ -52,6 +52,9 @@ const SHOWS = /[^\p{Z}\p{C}\u115f\u1160\u2800\u3164\uffa0]/u;
 export const jobHref = (jobId) => href(`/jobs/${jobId}`);
 export const runHref = (runId) => href(`/runs/${runId}`);
 
+/** An address with the values of its secret parameters hidden, by the names that the server hides in explanations. */
+export const shownAddress = (url) => String(url || "").replace(/([?&][^=&]*(?:password|passwd|secret|token)[^=&]*=)[^&]+/gi, "$1***");
+
 /** Its name, or its id where a stored name shows nothing (blanks, say). */
 export const jobTitle = (jobId, name) => (SHOWS.test(name || "") ? name : jobId);
 

@@ -7,9 +7,20 @@ import { length, plural } from "./format.js";
 import { href } from "./router.js";
 import { may, tenant, tenantQuery } from "./session.js";
 
-const LATE_SECONDS = 1;
+const LATE_MS = 1000;
 const LATELY_MS = 3_600_000;
 const MOST = 100;
+const REASONS = {
+  failing: "its host gives no answer",
+  retry_after: "its host asked to be left alone",
+  slowed: "its host pushes back",
+  full: "all places of its target are taken",
+  rate: "the rate of its target is used up",
+  worker: "no server or worker does it",
+  due_per_second: "the tenant starts as many runs per second as it may",
+  concurrency: "as many runs of the tenant are under way as may be",
+  disabled: "the tenant is disabled",
+};
 
 export async function tenantStanding(signal) {
   const [due, letters, objectives] = await Promise.all([
@@ -17,11 +28,11 @@ export async function tenantStanding(signal) {
     may("runs:read") ? get("v1/dlq", { ...tenantQuery(), limit: MOST }, signal) : { dead_letters: [] },
     may("runs:read") ? ofObjectives(signal) : [],
   ]);
-  const overdue = due.jobs.filter((job) => job.overdue_seconds > LATE_SECONDS);
+  const overdue = await findOverdue(due.jobs, signal);
   const since = Date.now() - LATELY_MS;
   const dead = letters.dead_letters.filter((letter) => Date.parse(letter.failed_at) > since);
   const missed = objectives.filter((one) => one.alert || one.budget_left_percent < 0);
-  const isFine = !overdue.length && !dead.length && !missed.length;
+  const isFine = !overdue.past.length && !dead.length && !missed.length;
   return h(
     "section",
     { class: `verdict ${isFine ? "good" : "warn"}`, "aria-label": `Standing of the tenant ${tenant()}` },
@@ -39,11 +50,23 @@ export async function tenantStanding(signal) {
 
 const some = (number, what) => (number < MOST ? plural(number, what) : `${number} ${what}s or more`);
 
-function lateness(overdue, known) {
+/** The jobs whose next run is overdue, for how long that of the oldest is, and why if that is known. */
+async function findOverdue(jobs, signal) {
+  const now = Date.now();
+  const past = jobs.filter((job) => job.overdue_seconds || Date.parse(job.next_run_time_iso) < now - LATE_MS);
+  if (!past.length) return { past };
+  // The clock here may be wrong: the server says of a single job whether it is held, and why.
+  const oldest = await get(`v1/jobs/${past[0].job_id}`, tenantQuery(), signal);
+  if (!oldest.waits_for && !oldest.overdue_seconds) return { past: past.filter((job) => job.overdue_seconds) };
+  const ms = oldest.overdue_seconds ? oldest.overdue_seconds * 1000 : now - Date.parse(past[0].next_run_time_iso);
+  return { past, ms, why: REASONS[oldest.waits_for] };
+}
+
+function lateness({ past, ms, why }, known) {
   if (!known) return "Nothing is scheduled.";
-  if (!overdue.length) return "On time: no job is overdue.";
-  const oldest = Math.max(...overdue.map((job) => job.overdue_seconds));
-  return `Late: ${some(overdue.length, "job")} ${overdue.length === 1 ? "is" : "are"} overdue, the oldest for ${length(oldest * 1000)}.`;
+  if (!past.length) return "On time: no job is overdue.";
+  const oldest = ms ? `, the oldest for ${length(ms)}${why ? `: ${why}` : ""}` : "";
+  return `Late: ${some(past.length, "job")} ${past.length === 1 ? "is" : "are"} overdue${oldest}.`;
 }
 
 async function ofObjectives(signal) {
