@@ -343,8 +343,8 @@ def test_an_undo_overwrites_nobody(server: ServerProcess, visit: Visiting) -> No
 
 
 def test_a_job_that_runs_once_is_moved(server: ServerProcess, visit: Visiting) -> None:
-    times = {"cron_expression": None, "schedule_type": "ONE_OFF", "execute_at": "2031-01-01T12:00:00Z"}
-    job_id = make(server, "once", **times)
+    at = "2031-01-01T12:00:00Z"
+    job_id = make(server, "once", cron_expression=None, schedule_type="ONE_OFF", execute_at=at)
     page = visit().open(f"/jobs/{job_id}/edit")
     expect(page.get_by_label("Cron expression")).to_be_hidden()
     page.get_by_label("Runs at").fill("2031-07-01T12:00:00Z")
