@@ -212,7 +212,7 @@ def test_behind_a_prefix(server: ServerProcess, visit: Visiting) -> None:
         tab = visit(f"http://127.0.0.1:{proxy.server_port}{Proxy.PREFIX}")
         try:
             page = tab.open("/")
-            expect(page.locator(".verdict")).to_be_visible()
+            expect(page.locator('[aria-label="Standing"]')).to_be_visible()
             page.get_by_role("link", name="Jobs", exact=True).click()
             expect(page.get_by_role("heading", level=1)).to_have_text("Jobs")
             page.get_by_role("link", name="API reference").click()

@@ -329,3 +329,25 @@ def test_somebody_elses_change_is_taken(server: ServerProcess, visit: Visiting) 
     page.get_by_role("button", name="Save", exact=True).click()
     expect(page.locator("#notes")).to_contain_text("Nothing is different.")
     assert stored(server, job_id)["job_name"] == "theirs"
+
+
+def test_an_undo_overwrites_nobody(server: ServerProcess, visit: Visiting) -> None:
+    job_id = make(server, "undone-too-late")
+    page = visit().open(f"/jobs/{job_id}/edit")
+    page.get_by_label("Name").fill("mine")
+    save(page)
+    server.client.edit(job_id, job_name="theirs")
+    page.get_by_role("button", name="Undo").click()
+    expect(page.locator(".note.bad")).to_contain_text("Somebody else has changed it since")
+    assert stored(server, job_id)["job_name"] == "theirs"
+
+
+def test_a_job_that_runs_once_is_moved(server: ServerProcess, visit: Visiting) -> None:
+    at = "2031-01-01T12:00:00Z"
+    job_id = make(server, "once", cron_expression=None, schedule_type="ONE_OFF", execute_at=at)
+    page = visit().open(f"/jobs/{job_id}/edit")
+    expect(page.get_by_label("Cron expression")).to_be_hidden()
+    page.get_by_label("Runs at").fill("2031-07-01T12:00:00Z")
+    expect(page.locator(".edit section .live")).to_have_text("It runs once, at 2031-07-01 14:00:00 UTC+2.")
+    save(page)
+    assert stored(server, job_id)["execute_at"] == "2031-07-01T12:00:00.000Z"

@@ -20,8 +20,8 @@ LINE = "Nothing has been heard from the server since"
 def expect_silence(page: Page) -> None:
     """One line says it, nothing looks well, and what is shown is greyed."""
     expect(page.locator(".contact")).to_contain_text(LINE)
-    expect(page.locator(".verdict")).to_contain_text("Not known since")
-    expect(page.locator(".verdict.good")).to_have_count(0)
+    expect(page.locator('[aria-label="Standing"]')).to_contain_text("Not known since")
+    expect(page.locator('[aria-label="Standing"].good')).to_have_count(0)
     expect(page.locator("main.silent")).to_have_count(1)
 
 
@@ -34,7 +34,7 @@ def expect_one_alert_after_tries(page: Page) -> None:
 
 def expect_all_is_well(page: Page) -> None:
     expect(page.locator(".contact .banner")).to_have_count(0)
-    expect(page.locator(".verdict.good")).to_be_visible()
+    expect(page.locator('[aria-label="Standing"].good')).to_be_visible()
     expect(page.locator("main.silent")).to_have_count(0)
     expect(page.locator("main [role=alert]")).to_have_count(0)
     expect(page.locator("main")).not_to_contain_text("does not answer")
@@ -44,7 +44,7 @@ def test_a_killed_server_is_told_once_and_its_successor_is_found(tmp_path: Path,
     data = ("--data", str(tmp_path / "data"))
     with ServerProcess(*data, folder=tmp_path) as server:
         page = visit(server.url).open("/")
-        expect(page.locator(".verdict.good")).to_be_visible()
+        expect(page.locator('[aria-label="Standing"].good')).to_be_visible()
         expect(page.locator(".heatstrip")).to_be_visible()
         server.process.kill()
         expect_silence(page)
@@ -59,7 +59,7 @@ def test_a_killed_server_is_told_once_and_its_successor_is_found(tmp_path: Path,
 def test_a_hanging_server_is_told_within_seconds(tmp_path: Path, visit: Visiting) -> None:
     with ServerProcess("--data", str(tmp_path / "data"), folder=tmp_path) as server:
         page = visit(server.url).open("/")
-        expect(page.locator(".verdict.good")).to_be_visible()
+        expect(page.locator('[aria-label="Standing"].good')).to_be_visible()
         server.process.send_signal(signal.SIGSTOP)
         try:
             expect_silence(page)
@@ -74,7 +74,7 @@ def test_a_page_that_is_opened_meanwhile_opens_by_itself_later(tmp_path: Path, v
     data = ("--data", str(tmp_path / "data"))
     with ServerProcess(*data, folder=tmp_path) as server:
         page = visit(server.url).open("/")
-        expect(page.locator(".verdict.good")).to_be_visible()
+        expect(page.locator('[aria-label="Standing"].good')).to_be_visible()
         server.process.kill()
         page.get_by_role("link", name="Jobs", exact=True).click()
         expect(page.get_by_role("heading", level=1)).to_have_text("This can't be shown")

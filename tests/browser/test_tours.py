@@ -211,7 +211,7 @@ def test_the_overview_follows_what_happens(server: ServerProcess, visit: Visitin
     for _ in range(5):
         server.client.trigger(job_id)
     expect(starts).not_to_have_text(str(before))
-    expect(page.locator(".verdict")).to_contain_text("in the last minute")
+    expect(page.locator('[aria-label="Standing"]')).to_contain_text("in the last minute")
 
 
 def test_the_heat_strip_works_by_keyboard(server: ServerProcess, visit: Visiting) -> None:

@@ -3,6 +3,7 @@
 import os
 import random
 import re
+import runpy
 import sqlite3
 import subprocess
 import sys
@@ -185,3 +186,36 @@ async def test_attempts_of_tickwheel_itself_are_told_apart(two: list[ReceiverPro
         refused = await bench.run(attempt(5, b'{"amount":-1}'))
         assert refused.outcome_class is OutcomeClass.SUCCESS, "what is done stays done, whatever comes later"
     assert two[0].booked().total() == 1
+
+
+@pytest.mark.parametrize(
+    ("body", "amount"),
+    [
+        (b'{"amount": 5}', 5),
+        (b"{}", None),
+        (b"[]", None),
+        (b"null", None),
+        (b'{"amount": "5"}', None),
+        (b'{"amount": true}', None),
+        (b'{"amount": 1e400}', None),
+        (b"not JSON", None),
+        (b"\xff", None),
+        (b"", None),
+    ],
+)
+def test_a_payload_of_another_shape_is_told_from_a_right_one(body: bytes, amount: int | None) -> None:
+    assert runpy.run_path(str(EXAMPLE))["amount_in"](body) == amount
+
+
+def test_without_a_secret_it_says_what_it_needs(tmp_path: Path) -> None:
+    environment = {name: value for name, value in os.environ.items() if name != "TICKWHEEL_WEBHOOK_SECRET"}
+    done = subprocess.run(
+        [sys.executable, EXAMPLE, "b.db", "0"],
+        env=environment,
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=50,
+    )
+    assert done.returncode == 1
+    assert done.stderr.startswith("usage: receiver.py DATABASE PORT, with TICKWHEEL_WEBHOOK_SECRET")

@@ -261,10 +261,10 @@ def failover_command(options: Options, fault: str, times: int, rate: int, nodes:
     """How long shards stand still when their node breaks (needs PostgreSQL).
 
     \b
-    kill    kill -9
-    freeze  SIGSTOP: it lives and does nothing
-    cut     nothing passes between it and the store
-    stop    SIGTERM, a planned stop
+    kill: kill -9.
+    freeze: SIGSTOP, so it lives and does nothing.
+    cut: nothing passes between it and the store.
+    stop: SIGTERM, a planned stop.
     """
     times, rate, nodes = (1, 50, 2) if options.smoke else (times, rate, nodes)
     settle_s = 1.0 if options.smoke else failover.SETTLE_S

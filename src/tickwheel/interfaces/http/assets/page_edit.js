@@ -6,6 +6,7 @@ import { fill, h } from "./dom.js";
 import { conflict } from "./edit_conflict.js";
 import { fieldAbout, fieldsOf, inWords, isSame, valueOf } from "./edit_fields.js";
 import { changes, remarks, timesList, timesOf } from "./edit_preview.js";
+import { clock, offset } from "./format.js";
 import { withTexts } from "./json_text.js";
 import { button, field as labelled, heading, jobTitle } from "./parts.js";
 import { go } from "./router.js";
@@ -137,7 +138,7 @@ class Form {
   }
 
   async comparison() {
-    if (!this.recurring) return h("p", {}, `It runs once${this.value("execute_at") ? `, at ${this.value("execute_at")}` : ""}.`);
+    if (!this.recurring) return onceText(this.value("execute_at"));
     const asked = Object.fromEntries(TIMING.map((path) => [path, this.value(path)]));
     asked.timezone ||= "UTC";
     for (const path of ["start_at", "end_at"]) if (asked[path] && Number.isNaN(Date.parse(asked[path]))) throw new Error(`“${asked[path]}” is no instant.`);
@@ -214,7 +215,7 @@ class Form {
     const [, headers] = await patch(withTexts(nested(differing), texts(differing)), this.etag);
     go(`/jobs/${this.job.job_id}`);
     if (this.forgets(differing)) note("It is saved. There is no undo: nobody knows the former values of headers.");
-    else note("It is saved.", { undo: () => patch(this.former(differing), headers.get("etag")) });
+    else note("It is saved.", { undo: () => patch(this.former(differing), headers.get("etag")).catch(unlessChanged) });
   }
 
   /** Whether a stored value of a header is gone for good with this change. */
@@ -276,6 +277,15 @@ class Form {
     const { node } = field.control;
     return field.group ? [...node.querySelectorAll("input, select")] : [node];
   }
+}
+
+function onceText(at) {
+  if (!at) return h("p", {}, "It runs once.");
+  return h("p", {}, Number.isNaN(Date.parse(at)) ? `“${at}” is no instant.` : `It runs once, at ${clock(at)} ${offset(at)}.`);
+}
+
+function unlessChanged(error) {
+  throw error.status === 412 ? new Error("Somebody else has changed it since, so nothing is put back.") : error;
 }
 
 /** Paths and values as objects within objects; the payload goes apart, as a text. */
