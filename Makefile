@@ -10,8 +10,6 @@ unexport PYTHONDONTWRITEBYTECODE
 PORT ?= 8080
 ARGS ?=
 WORKERS ?= 2
-# A third of the tests' time is spent waiting for processes, so twice as many at once keep the cores busy.
-TEST_WORKERS ?= $(shell expr $(WORKERS) \* 2)
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -41,7 +39,7 @@ install: $(RUN_STAMP) ## make .venv with the package in it, so that .venv/bin/ti
 .PHONY: test
 test: $(DEV_STAMP) ## run the tests (ARGS='-k wheel' picks some)
 	@echo "== tests"
-	@$(BIN)/python -m pytest -n $(TEST_WORKERS) --dist worksteal -m "not faults" $(ARGS)
+	@$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "not faults" $(ARGS)
 
 .PHONY: test-faults
 test-faults: $(DEV_STAMP) ## break PostgreSQL, etcd and nodes while they work, in the short forms
