@@ -58,8 +58,10 @@ def main(folder: Path) -> None:
         server.client.resume(jobs["nightly"])
         hook = ("--webhook", "https://chat.example/hooks/on-call", "--tag", "shop")
         run_cli("notifications", "set", "on-call", "--on", "run.dead_lettered", *hook, url=server.url)
-        mail = ("--email", "jobs@shop.example", "--failures", "5", "--quiet", "1h")
-        run_cli("notifications", "set", "daily-mail", "--on", "job.failing", *mail, url=server.url)
+        sales = ("--webhook", "https://ops.example/sales", "--failures", "5", "--quiet", "1h", "--prefix", "sync-")
+        run_cli(
+            "notifications", "set", "sales", "--on", "job.failing", "--on", "job.recovered", *sales, url=server.url
+        )
         places = {
             "overview": "/",
             "upcoming": "/upcoming",

@@ -78,7 +78,7 @@ def test_next_runs_are_none_that_have_passed(server: ServerProcess, visit: Visit
     made = server.client.schedule(
         schedule_type="CRON",
         job_name="overdue",
-        cron_expression="0 * * * * *",
+        cron_expression="17 4 1 * *",
         target={"endpoint": f"{server.url}/echo"},
     )
 

@@ -38,7 +38,7 @@ function content(rules, show) {
     { content: rule.name, class: "wide name" },
     { content: rule.events.map((event) => h("div", {}, EVENTS[event] || event)), class: "wide" },
     { content: [destination(rule.to), rule.warnings.map((one) => h("div", { class: "soft" }, `! ${one}`))], class: "wide" },
-    { content: [rule.job_name_prefix && `name begins with ${rule.job_name_prefix} `, rule.tag && `tag ${rule.tag}`].filter(Boolean).join(", ") || "all", class: "wide" },
+    [rule.job_name_prefix && `name begins with ${rule.job_name_prefix} `, rule.tag && `tag ${rule.tag}`].filter(Boolean).join(", ") || "all",
     length(rule.quiet_seconds * 1000),
     { content: moment(rule.updated_at), class: "when" },
     h(
