@@ -59,9 +59,7 @@ def main(folder: Path) -> None:
         hook = ("--webhook", "https://chat.example/hooks/on-call", "--tag", "shop")
         run_cli("notifications", "set", "on-call", "--on", "run.dead_lettered", *hook, url=server.url)
         sales = ("--webhook", "https://ops.example/sales", "--failures", "5", "--quiet", "1h", "--prefix", "sync-")
-        run_cli(
-            "notifications", "set", "sales", "--on", "job.failing", "--on", "job.recovered", *sales, url=server.url
-        )
+        run_cli("notifications", "set", "sales", "--on", "job.failing", *sales, url=server.url)
         places = {
             "overview": "/",
             "upcoming": "/upcoming",
