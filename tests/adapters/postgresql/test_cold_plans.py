@@ -15,7 +15,7 @@ from tickwheel.adapters.postgresql.session import READER, Session, connect
 from tickwheel.domain.ids import DAY_MS, make_job_id
 from tickwheel.testing.virtual_clock import START_MS
 
-from ...servers.postgresql_databases import emptied_store
+from ...servers.postgresql_databases import compacted_store
 from .plans import accesses, indexes_of
 
 DAY, NEXT = "20260921", "20260922"
@@ -47,7 +47,7 @@ SELECT ({id})::uuid, n FROM generate_series(1, 4000) AS n ON CONFLICT DO NOTHING
 
 @pytest.fixture(scope="module")
 def url() -> str:
-    url = emptied_store()
+    url = compacted_store()
     home = START_MS // DAY_MS
     once, often = _ID.format(home=home), _ID.format(home=0)
     with psycopg.connect(url, autocommit=True) as connection:

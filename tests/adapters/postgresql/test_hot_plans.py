@@ -18,7 +18,7 @@ from tickwheel.testing.virtual_clock import START_MS
 
 from ...conformance.store.arena import Arena
 from ...conformance.store.factories import PostgresqlBackend
-from ...servers.postgresql_databases import emptied_store
+from ...servers.postgresql_databases import compacted_store
 from .plans import Access, accesses, indexes_of
 
 DAY = "20260921"  # of the start of virtual time
@@ -31,7 +31,7 @@ DAY_LEAVES = (("runs", f"tickwheel.runs_{DAY}_{NEXT}"), ("jobs", f"tickwheel.job
 @pytest.fixture(scope="module")
 def url() -> str:
     """A store with enough rows that scanning them would look tempting to nobody, and fresh statistics."""
-    url = emptied_store()
+    url = compacted_store()
     with psycopg.connect(url, autocommit=True) as connection:
         for statement in (_FILL_TIMERS, _FILL_RUNS, _FILL_JOBS):
             connection.execute(statement, {"start": START_MS, "home": START_MS // DAY_MS})

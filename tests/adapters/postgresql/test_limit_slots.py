@@ -22,7 +22,7 @@ from tickwheel.testing.virtual_clock import VirtualClock
 
 from ...conformance.store.arena import SPEC, Arena
 from ...conformance.store.owner import Held, Owner
-from ...servers.postgresql_databases import emptied_store
+from ...servers.postgresql_databases import compacted_store, emptied_store
 from .backend import UrlBackend
 from .plans import accesses
 
@@ -129,7 +129,7 @@ async def test_a_run_without_limits_has_nothing_to_do_with_slots() -> None:
 @pytest.fixture(scope="module")
 def filled() -> str:
     """A store with many slots, and fresh statistics."""
-    url = emptied_store()
+    url = compacted_store()
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute(
             "INSERT INTO tickwheel.limit_slots SELECT 'key' || n % 997, n, gen_random_uuid(), n % 256, n % 20 = 0"

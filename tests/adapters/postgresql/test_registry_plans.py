@@ -11,7 +11,7 @@ from tickwheel.adapters.postgresql.arrays import int8s
 from tickwheel.adapters.postgresql.session import READER, WRITER, Session, connect
 from tickwheel.ports.audit_log_pages import Source
 
-from ...servers.postgresql_databases import emptied_store
+from ...servers.postgresql_databases import compacted_store
 from .plans import accesses
 
 _FILL = """INSERT INTO tickwheel.audit_log (at_ms, tenant_id, actor, source, action, subject)
@@ -38,7 +38,7 @@ INDEXES = {
 
 @pytest.fixture(scope="module")
 def url() -> str:
-    url = emptied_store()
+    url = compacted_store()
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute(_FILL)
         connection.execute("ANALYZE tickwheel.audit_log")
