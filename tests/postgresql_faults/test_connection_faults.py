@@ -35,7 +35,7 @@ def test_a_commit_whose_answer_is_lost_is_neither_lost_nor_doubled(
                 proxy = rng.choice(cluster.proxies)
                 (proxy.lose_answer_to if rng.random() < 0.7 else proxy.lose_request)(statement)
                 met[what] += proxy.wait_until_lost(5)
-                time.sleep(rng.random() / 2)
+                time.sleep(rng.random() / 2)  # so that the next is cut anywhere in what the node does then
         wait_until_acknowledged_again(load)
     print(f"cut: {met}")
     assert all(met[what] for what in COMMITS), f"some commits were never cut: {met}"

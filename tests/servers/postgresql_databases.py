@@ -25,6 +25,7 @@ from .postgresql import PostgresServer
 _FLEETING: Final = {"full_page_writes": "off", "max_wal_size": "128MB", "autovacuum": "off"}
 """A vacuum that comes by chance is a transaction that what is sealed and dropped waits for."""
 _VACUUM_EVERY: Final = 100
+"""Rows that are deleted and never vacuumed make each test slower than the one before it."""
 _numbers, _sweeps = count(1), count(1)
 _templates: dict[str, str] = {}
 

@@ -69,10 +69,7 @@ async def test_three_lost_workers_in_a_row_quarantine_the_run() -> None:
     world = World()
     world.behave = lambda work: None
     (job_id,) = await world.add(None, world.job(in_ms=100, retries=10))
-    for _ in range(3):
-        scheduler = await world.start()
-        await world.clock.advance(20_000)
-        await world.crash(scheduler)
+    await world.lose(3)
     scheduler = await world.start()
     await world.clock.advance(60_000)
     run = await world.run_of(job_id)

@@ -17,7 +17,8 @@ API = NodeNote(name="api", roles=("api",))
 
 def lookout_of(cluster: Cluster, ownership: Ownership) -> Lookout:
     pulse = Pulse(
-        *(Recent(cluster.clock), None),
+        Recent(cluster.clock),
+        None,
         ownership=lambda: ownership,
         is_leader=ownership.leadership.is_leader,
         name="api",
@@ -57,7 +58,8 @@ async def test_an_owner_that_the_coordinator_does_not_know_has_a_name(cluster: C
 def test_one_that_fires_needs_no_other(roles: tuple[str, ...]) -> None:
     cluster = Cluster()
     pulse = Pulse(
-        *(Recent(cluster.clock), None),
+        Recent(cluster.clock),
+        None,
         ownership=lambda: None,
         is_leader=lambda: True,
         name="here",

@@ -111,10 +111,7 @@ async def test_the_node_that_follows_tells_of_it_at_once_if_the_worker_is_proved
 async def test_each_of_several_lost_attempts_has_a_span_of_its_own() -> None:
     world, told = told_world()
     await world.add(None, traced(world.job(in_ms=100, retries=10)))
-    for _ in range(3):
-        scheduler = await world.start()
-        await world.clock.advance(20_000)
-        await world.crash(scheduler)
+    await world.lose(3)
     scheduler = await world.start()
     await world.clock.advance(60_000)
     assert [span.attributes["tickwheel.attempt"] for span in told.spans.seen] == [1, 2, 3]

@@ -1,5 +1,7 @@
 """What a node says of the runs that wait on it, whatever they wait for."""
 
+import pytest
+
 from tickwheel.domain.outcome import OK, Outcome, OutcomeClass
 from tickwheel.domain.vitals import Standing, standing
 from tickwheel.ports.executor import Work
@@ -69,7 +71,7 @@ async def test_a_run_whose_handler_nobody_has_waits_and_the_handler_is_told() ->
     await world.crash(scheduler)
 
 
-async def test_it_is_looked_for_once_a_second_at_most() -> None:
+async def test_it_is_looked_for_once_a_second_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
     world = ExplainingWorld()
     scheduler = await world.start()
     looks = list[int]()
@@ -79,7 +81,7 @@ async def test_it_is_looked_for_once_a_second_at_most() -> None:
         looks.append(world.clock.now_ms())
         return lowest()
 
-    scheduler.gate.lowest_due_ms = counted  # type: ignore[method-assign]
+    monkeypatch.setattr(scheduler.gate, "lowest_due_ms", counted)
     pulse = pulse_of(world, scheduler, world.book)
     for _ in range(20):
         pulse.vitals()

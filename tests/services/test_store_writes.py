@@ -9,29 +9,19 @@ from tickwheel.adapters.telemetry.metrics import Metrics
 from tickwheel.adapters.telemetry.store_calls import StoreCalls
 from tickwheel.domain.columns import COMPLETION, empty
 from tickwheel.domain.errors import StoreUnavailable
-from tickwheel.ports.events import Event, StoreRefusing
+from tickwheel.ports.events import StoreRefusing
 from tickwheel.services.store_writes import CALM_MS, QUIET_MS, StoreWrites
 from tickwheel.testing.faulty_store import FaultPlan, FaultyStore
 from tickwheel.testing.virtual_clock import VirtualClock
 from tickwheel.wiring.measured_store import measured
 
-from .world import World
+from .world import Events, World
 
 FULL = StoreUnavailable("the disk is full")
 
 
-class Told:
-    """An `EventSink` that keeps all."""
-
-    def __init__(self) -> None:
-        self.events: list[Event] = []
-
-    def emit(self, event: Event) -> None:
-        self.events.append(event)
-
-
-def watched(clock: VirtualClock) -> tuple[StoreWrites, Told]:
-    writes, told = StoreWrites(clock), Told()
+def watched(clock: VirtualClock) -> tuple[StoreWrites, Events]:
+    writes, told = StoreWrites(clock), Events()
     writes.tell(told)
     return writes, told
 
@@ -50,7 +40,7 @@ async def test_it_is_told_once_when_it_begins_and_once_when_it_is_over() -> None
     writes.taken()
     writes.taken()
     assert writes.refusal == ""
-    assert told.events == [
+    assert told.seen == [
         StoreRefusing(refuses=True, error="the disk is full"),
         StoreRefusing(refuses=False, after_ms=3_000 + CALM_MS),
     ]

@@ -162,6 +162,13 @@ class World:
         for pool in scheduler.pools:
             pool.executor.open.clear()  # type: ignore[attr-defined]  # the fake's table
 
+    async def lose(self, times: int) -> None:
+        """So many processes after one another, each of which dies while its runs are under way."""
+        for _ in range(times):
+            scheduler = await self.start()
+            await self.clock.advance(20_000)
+            await self.crash(scheduler)
+
     def next_minute_ms(self) -> int:
         """The first full minute that is still to come."""
         return (self.clock.now_ms() // 60_000 + 1) * 60_000

@@ -79,7 +79,8 @@ def served(*, tokens: Sequence[str] = (), verifier: TokenVerifier | None = None)
         jobs.limit_by(quotas)
         jobs.seal_by(Sealing(NO_VAULT, signing.knows))
         pulse = Pulse(
-            *(Recent(clock), None),
+            Recent(clock),
+            None,
             ownership=lambda: None,
             is_leader=lambda: True,
             name="here",

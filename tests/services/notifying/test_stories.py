@@ -15,7 +15,7 @@ from tickwheel.ports.registry import NO_TENANT
 from tickwheel.ports.store import Change, JobView
 from tickwheel.services.dead_letters import DeadLetters
 
-from .stage import ACT, MINUTE_MS, Stage, story
+from .stage import ACT, MINUTE_MS, Stage, Told, story
 from .stores import Lagging
 
 QUIET_MS = 15 * MINUTE_MS
@@ -94,18 +94,24 @@ async def test_a_flood_of_jobs_shares_a_message(stage: Stage) -> None:
     assert "180 runs out of attempts: several others" in {told.message.title for told in stage.told}
 
 
-@story
-async def test_a_job_that_fails_so_many_times_in_a_row_is_told_once(stage: Stage) -> None:
-    await stage.rule(Kind.FAILING, Kind.RECOVERED, failures=3, quiet_seconds=0)
-    stage.node()
+async def told_of_failures(stage: Stage, **fields: Any) -> tuple[bytes, Told]:
+    """A job fails each minute: its id, and what is told of it once, after the third time."""
     stage.broken.add("report")
-    job_id = await stage.each_minute("report")
+    job_id = await stage.each_minute("report", **fields)
     await stage.wait(2 * MINUTE_MS + 10_000)
     assert stage.told == []
     await stage.wait(20 * MINUTE_MS)
     [told] = stage.told
     assert told.message.title == "Job failing: report"
     assert told.body["data"]["job_id"] == job_id_text(job_id)
+    return job_id, told
+
+
+@story
+async def test_a_job_that_fails_so_many_times_in_a_row_is_told_once(stage: Stage) -> None:
+    await stage.rule(Kind.FAILING, Kind.RECOVERED, failures=3, quiet_seconds=0)
+    stage.node()
+    job_id, told = await told_of_failures(stage)
     assert told.body["data"]["url"] == f"https://jobs.example/#/jobs/{job_id_text(job_id)}"
     assert "3 runs in a row failed" in told.message.text
 
@@ -114,14 +120,7 @@ async def test_a_job_that_fails_so_many_times_in_a_row_is_told_once(stage: Stage
 async def test_dropped_runs_make_a_job_failing_and_are_no_dead_letters(stage: Stage) -> None:
     await stage.rule(Kind.DEAD_LETTERED, Kind.FAILING, Kind.RECOVERED, failures=3, quiet_seconds=0)
     node = stage.node()
-    stage.broken.add("report")
-    job_id = await stage.each_minute("report", drops=True)
-    await stage.wait(2 * MINUTE_MS + 10_000)
-    assert stage.told == []
-    await stage.wait(10 * MINUTE_MS)
-    [told] = stage.told
-    assert told.message.title == "Job failing: report"
-    assert told.body["data"]["job_id"] == job_id_text(job_id)
+    _, told = await told_of_failures(stage, drops=True)
     assert "3 runs in a row failed; the last one: no luck" in told.message.text
     stage.broken.clear()
     await stage.wait(2 * MINUTE_MS)
