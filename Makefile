@@ -115,7 +115,6 @@ bench-smoke: $(DEV_STAMP) ## run each benchmark once, tiny, so that none rots
 	@$(BIN)/python -m bench.dashboard --jobs 500 > /dev/null
 	@$(BIN)/python -m bench.audit_log --rounds 1 --jobs 200 > /dev/null
 	@$(BIN)/python -m bench.sealing_parts --jobs 100 > /dev/null
-	@$(BIN)/python -m bench.metrics --rounds 5 > /dev/null
 
 .PHONY: bench
 bench: $(RUN_STAMP) ## run the benchmarks at full size on SQLite, one JSON line each
