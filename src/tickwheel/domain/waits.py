@@ -17,6 +17,8 @@ MOST: Final = 5
 FRESH_MS: Final = 2_000
 """What was seen within it goes on."""
 LATELY_MS: Final = 60_000
+SUBJECT_BYTES: Final = 320
+"""So much is told of a subject. Keys and handlers may be longer, and a beat that is too long would say nothing."""
 _DISABLED: Final = "disabled"
 _TOLD_RARELY: Final = (DelayKind.WORKER.value, DelayKind.STORE.value)
 
@@ -51,13 +53,20 @@ class Wait(msgspec.Struct, frozen=True, array_like=True, gc=False):
 def find_waits(delays: Iterable[Delay], now_ms: int) -> tuple[Wait, ...]:
     """The longest of the last minute, what goes on first. A disabled tenant's runs are not meant to start."""
     found = [
-        Wait(delay.kind.value, delay.subject, delay.from_ms, delay.until_ms, delay.detail)
+        Wait(delay.kind.value, _told(delay.subject), delay.from_ms, delay.until_ms, delay.detail)
         for delay in delays
         if delay.kind is not DelayKind.ALIVE
         and delay.until_ms >= now_ms - LATELY_MS
         and not (delay.kind is DelayKind.TENANT and delay.detail == _DISABLED)
     ]
     return longest(found)
+
+
+def _told(subject: str) -> str:
+    encoded = subject.encode(errors="replace")
+    if len(encoded) <= SUBJECT_BYTES:
+        return subject
+    return encoded[:SUBJECT_BYTES].decode(errors="ignore") + "…"
 
 
 def longest(waits: Iterable[Wait]) -> tuple[Wait, ...]:

@@ -4,11 +4,15 @@ import asyncio
 
 import pytest
 
+from tickwheel.domain.delays import Delay, DelayKind
 from tickwheel.domain.ids import SHARD_COUNT
+from tickwheel.domain.limits import CONCURRENCY_KEY_CHARS, TENANT_CHARS
+from tickwheel.domain.scaling import LaneLoad
 from tickwheel.domain.vitals import SECOND_COUNT, LaneVitals, Vitals
+from tickwheel.domain.waits import MOST, find_waits
 from tickwheel.ports.events import Deposed, MemberLost, ShardsLeft, ShardsTaken
 from tickwheel.services.ownership.membership import Standing
-from tickwheel.services.ownership.node_note import LARGEST_NOTE_BYTES, NodeNote, encode_note
+from tickwheel.services.ownership.node_note import LARGEST_NOTE_BYTES, NodeNote, decode_note, encode_note
 
 from .cluster import Cluster, Node, clustered
 
@@ -131,3 +135,15 @@ def test_a_minute_of_many_starts_leaves_room_in_the_note() -> None:
     many = (10**9,) * SECOND_COUNT
     vitals = Vitals((LaneVitals(*[10**12] * 6),) * 4, starts=many, failures=many)
     assert len(encode_note(NodeNote(name="n" * 64, vitals=vitals))) < LARGEST_NOTE_BYTES / 2
+
+
+def test_the_longest_keys_that_runs_wait_for_leave_room_in_the_note() -> None:
+    """Else a tenant with such keys would take its shards from every node that fires them."""
+    many, tenant_id = (10**9,) * SECOND_COUNT, "𝔱" * TENANT_CHARS
+    keys = [f"{number}{'𝔨' * (CONCURRENCY_KEY_CHARS - 1)}" for number in range(MOST)]
+    crowds = [Delay(DelayKind.LIMIT, f"key\n{tenant_id}\n{key}", "node", 10**12, 10**12) for key in keys]
+    waits = find_waits(crowds, 10**12)
+    assert len(waits) == MOST
+    vitals = Vitals((LaneVitals(*[10**12] * 6),) * 4, waits=waits, starts=many, failures=many)
+    note = NodeNote(name="n" * 64, load=(LaneLoad(10**9, 10**9, 10**12),) * 4, vitals=vitals)
+    assert decode_note(encode_note(note)) == note
