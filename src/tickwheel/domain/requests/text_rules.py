@@ -11,6 +11,7 @@ _TURNING: Final = re.compile(r"[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 """What changes the direction of the letters around it: `\\u202egpj.exe` is shown as `exe.jpg`."""
 _BLANKS: Final = frozenset(" \u115f\u1160\u2800\u3164\uffa0")
 """Printable, and yet nothing is seen of them."""
+_UNSEEN_IN_NAMES: Final = _BLANKS - {" "}
 _TAKEN_TENANTS: Final = {
     "*": "stands for all tenants where tenants are listed",
     ".": "means something else in an address",
@@ -56,8 +57,10 @@ def new_tenant_fault(tenant_id: str) -> str | None:
         return f"{_TAKEN_TENANTS[tenant_id]}; choose another name"
     if tenant_id != tenant_id.strip():
         return "has a blank at an end; remove it"
+    if tenant_id.isprintable() and _UNSEEN_IN_NAMES.isdisjoint(tenant_id):
+        return None
     for position, letter in enumerate(tenant_id):
-        if not letter.isprintable() or letter in _BLANKS - {" "}:
+        if not letter.isprintable() or letter in _UNSEEN_IN_NAMES:
             return f"has an invisible character (U+{ord(letter):04X}) at character {position + 1}; remove it"
     return None
 
