@@ -110,8 +110,13 @@ def usual_of(totals: Ints) -> Ints:
         usual[half : half + len(around)] = np.median(around, axis=1)
     edges = range(len(totals)) if len(totals) <= _HOUR else (*range(half), *range(len(totals) - half, len(totals)))
     for minute in edges:
-        usual[minute] = np.median(totals[max(0, minute - half) : minute + half])
+        usual[minute] = _usual_at(totals, minute)
     return usual
+
+
+def _usual_at(totals: Ints, minute: int) -> int:
+    half = _HOUR // 2
+    return int(np.median(totals[max(0, minute - half) : minute + half]))
 
 
 def find_crowded(totals: Ints) -> Ints:
@@ -124,13 +129,12 @@ def find_peaks(
     totals: Ints, crowded: Ints, patterns: Mapping[Pattern, int], minutes_of: Mapping[Pattern, Ints]
 ) -> list[Peak]:
     """The most crowded of these minutes, the soonest first, with their causes."""
-    usual = usual_of(totals)
     most = crowded[np.argsort(-totals[crowded], kind="stable")][:PEAK_COUNT]
     return [
         Peak(
             minute,
             int(totals[minute]),
-            int(usual[minute]),
+            _usual_at(totals, minute),
             _causes(minute, patterns, minutes_of),
             _quiet(totals, minute),
         )

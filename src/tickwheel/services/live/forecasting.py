@@ -171,7 +171,7 @@ class Forecasting:
         counts -= count_minutes(known["due_ms"], known["flags"] & FLAG_LANE_MASK, start_ms, MINUTES_MAX)
         is_whole = is_whole and expanded.is_whole and len(rows) <= RECURRING_MAX
         counts = np.maximum(counts, 0)
-        crowded = find_crowded(counts.sum(axis=0))
+        crowded = await asyncio.to_thread(find_crowded, counts.sum(axis=0))
         return _Known(start_ms, now_ms, counts, crowded, is_whole, jobs_of, expanded.minutes_of)
 
     async def _jobs_of(self, timers: Rows) -> dict[Pattern, list[bytes]]:
