@@ -83,7 +83,7 @@ class DelayBook:
         self._keep(replace(delay, node=delay.node or self.node))
 
     def lately(self) -> list[Delay]:
-        """Those of the last minutes, whether they go on or not."""
+        """Those of the last minute, whether they go on or not."""
         before_ms = self._clock.now_ms() - UNSERVED_MS
         self._lately = {key: one for key, one in self._lately.items() if one.until_ms >= before_ms}
         return list(self._lately.values())
@@ -130,10 +130,10 @@ class DelayBook:
         self._shards = frozenset(self.held())
 
     def _keep(self, delay: Delay) -> None:
-        if _key_of(delay) in self._lately or len(self._lately) < 2 * KEPT_COUNT:
-            self._lately[_key_of(delay)] = delay
-        if _key_of(delay) in self._changed or len(self._changed) < 2 * KEPT_COUNT:
-            self._changed[_key_of(delay)] = delay
+        key = _key_of(delay)
+        for kept in (self._lately, self._changed):
+            if key in kept or len(kept) < 2 * KEPT_COUNT:
+                kept[key] = delay
 
     def _note_failure(self, event: LoopFailed) -> None:
         if event.error.startswith(_STORE_ERRORS):

@@ -13,6 +13,7 @@ from tickwheel.ports.audit import Standing
 from tickwheel.ports.clock import Clock
 from tickwheel.services.audit import AuditReport, StandingAudit
 from tickwheel.services.authentication import WHYS, Authentication
+from tickwheel.services.live.pulse import oldest_held_ms
 from tickwheel.services.ready import KIND_HANDLER, KIND_WEBHOOK
 from tickwheel.services.scheduler import Scheduler
 from tickwheel.services.shedding import Shedding
@@ -42,9 +43,8 @@ def add_gauges(metrics: Metrics, scheduler: Scheduler, clock: Clock) -> None:
         return max(0, clock.now_ms() - min(heads)) / 1000 if heads else 0.0
 
     def oldest_held_s() -> float:
-        held = (one.lowest_due_ms() for one in (scheduler.gate, scheduler.limits, scheduler.tenants))
-        known = [due_ms for due_ms in held if due_ms is not None]
-        return max(0, clock.now_ms() - min(known)) / 1000 if known else 0.0
+        due_ms = oldest_held_ms(scheduler)
+        return 0.0 if due_ms is None else max(0, clock.now_ms() - due_ms) / 1000
 
     figures: tuple[Figure, ...] = (
         ("armed_timers", lambda: len(scheduler.wheel)),

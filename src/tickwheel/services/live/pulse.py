@@ -6,6 +6,7 @@ from typing import Final
 import msgspec
 
 from tickwheel.domain.lanes import LANE_COUNT
+from tickwheel.domain.scaling import LaneLoad
 from tickwheel.domain.vitals import Vitals, sum_vitals
 from tickwheel.domain.waits import Wait, find_waits
 from tickwheel.services.delay_book import DelayBook
@@ -19,6 +20,12 @@ from tickwheel.services.scheduler import Scheduler
 _KINDS: Final = (KIND_WEBHOOK, KIND_HANDLER)
 LOOK_MS: Final = 1_000
 """So often at most it is looked for the oldest of what is held: it may be very many."""
+
+
+def oldest_held_ms(scheduler: Scheduler) -> int | None:
+    """When the oldest came due that waits for its target, a limit or its tenant; it looks at all that do."""
+    gates = (scheduler.gate, scheduler.limits, scheduler.tenants)
+    return min((due_ms for gate in gates if (due_ms := gate.lowest_due_ms()) is not None), default=None)
 
 
 class NodeView(msgspec.Struct, frozen=True):
@@ -78,7 +85,8 @@ class Pulse:
                 backlog[lane] += scheduler.ready.count(kind, lane)
                 if due_ms is not None:
                     oldest_due_ms[lane] = min(due_ms, oldest_due_ms[lane] or due_ms)
-        held_due_ms, waits = self._look_at_held(scheduler)
+        elsewhere = scheduler.elsewhere.load()
+        held_due_ms, waits = self._look_at_held(scheduler, elsewhere)
         return Vitals(
             self.recent.lanes(backlog, oldest_due_ms),
             *self.recent.ends(),
@@ -86,19 +94,18 @@ class Pulse:
             armed=len(scheduler.wheel),
             held=scheduler.gate.held_count + len(scheduler.limits) + len(scheduler.tenants),
             held_due_ms=held_due_ms,
-            elsewhere=sum(load.backlog for load in scheduler.elsewhere.load()),
+            elsewhere=sum(load.backlog for load in elsewhere),
             waits=waits,
             starts=starts,
             failures=failures,
         )
 
-    def _look_at_held(self, scheduler: Scheduler) -> tuple[int, tuple[Wait, ...]]:
+    def _look_at_held(self, scheduler: Scheduler, elsewhere: Sequence[LaneLoad]) -> tuple[int, tuple[Wait, ...]]:
         clock = self.recent.clock
         if clock.monotonic_ms() - self._looked_ms >= LOOK_MS:
             self._looked_ms = clock.monotonic_ms()
-            loads = (load.oldest_due_ms for load in scheduler.elsewhere.load())
-            held = (one.lowest_due_ms() for one in (scheduler.gate, scheduler.limits, scheduler.tenants))
-            known = [due_ms for due_ms in (*held, *loads) if due_ms]
+            loads = (load.oldest_due_ms for load in elsewhere)
+            known = [due_ms for due_ms in (oldest_held_ms(scheduler), *loads) if due_ms]
             waits = () if self.book is None else find_waits(self.book.lately(), clock.now_ms())
             self._held = min(known, default=0), waits
         return self._held

@@ -33,7 +33,7 @@ class Recent:
     """An `EventSink` that remembers a minute."""
 
     def __init__(self, clock: Clock) -> None:
-        self.clock = self._clock = clock
+        self.clock = clock
         self._second = clock.monotonic_ms() // 1000
         self._lateness = np.zeros((_SLOT_COUNT, LANE_COUNT * _BUCKET_COUNT), dtype=np.int64)
         self._greatest_ms = np.zeros((_SLOT_COUNT, LANE_COUNT), dtype=np.int64)
@@ -83,7 +83,7 @@ class Recent:
         return self._lateness[slots].sum(axis=1).tolist(), self._ends[slots, _FAILED].tolist()
 
     def _turn(self) -> int:
-        second = self._clock.monotonic_ms() // 1000
+        second = self.clock.monotonic_ms() // 1000
         for new in range(max(self._second + 1, second - _SLOT_COUNT + 1), second + 1):
             self._lateness[new % _SLOT_COUNT] = 0
             self._greatest_ms[new % _SLOT_COUNT] = 0
