@@ -20,7 +20,7 @@ async def principal_of(authentication: Authentication, authorization: bytes | No
             return ANONYMOUS
         authentication.refused["no_token"] += 1
         raise _unauthorized("This server needs a token.")
-    given = _token_in(authorization)
+    given = token_in(authorization)
     if given is None:
         if not authentication.required:
             return ANONYMOUS
@@ -37,7 +37,7 @@ async def principal_of(authentication: Authentication, authorization: bytes | No
 
 def still_holds(authentication: Authentication, authorization: bytes | None) -> bool:
     """Whether the token of a request that was let in, and then waited, is good now."""
-    given = None if authorization is None else _token_in(authorization)
+    given = None if authorization is None else token_in(authorization)
     return not authentication.required if given is None else authentication.still_holds(given)
 
 
@@ -49,7 +49,8 @@ def require(principal: Principal, scope: Scope | None, *, for_installation: bool
         raise Refusal("forbidden", "This is about the whole installation: it needs a token for all tenants.")
 
 
-def _token_in(authorization: bytes) -> bytes | None:
+def token_in(authorization: bytes) -> bytes | None:
+    """The token of a header; None for what is not `Bearer <token>`."""
     return authorization[7:].strip() if authorization[:7].lower() == _BEARER else None
 
 

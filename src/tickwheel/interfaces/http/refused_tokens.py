@@ -9,11 +9,11 @@ from typing import Final
 import structlog
 
 from tickwheel.domain.api_keys import parse_key
+from tickwheel.interfaces.http.auth import token_in
 from tickwheel.ports.clock import Clock
 
 MINUTE_MS: Final = 60_000
 LINES_PER_MINUTE: Final = 20
-_BEARER: Final = b"bearer "
 
 
 class RefusedTokens:
@@ -43,7 +43,6 @@ class RefusedTokens:
 
 def claimed_key(authorization: bytes) -> str:
     """The id of the key that a header claims to hold, which is no secret; nothing for what has not its form."""
-    if authorization[:7].lower() != _BEARER:
-        return ""
-    parsed = parse_key(authorization[7:].strip().decode("latin-1"))
+    given = token_in(authorization)
+    parsed = None if given is None else parse_key(given.decode("latin-1"))
     return "" if parsed is None else parsed[0]
