@@ -2,10 +2,10 @@
 
 import msgspec
 
-from tickwheel.domain.run_trace import RunTrace, run_trace
 from tickwheel.ports.executor import Work
 from tickwheel.ports.store import Run, WorkDefinition
 from tickwheel.services.plans import read_spec
+from tickwheel.services.told_attempts import told_work
 
 
 def lost_work(run: Run, definition: WorkDefinition, now_ms: int) -> Work | None:
@@ -14,26 +14,16 @@ def lost_work(run: Run, definition: WorkDefinition, now_ms: int) -> Work | None:
         spec = read_spec(definition.spec)
     except (msgspec.MsgspecError, UnicodeDecodeError):
         return None
-    trace = run_trace(spec.trace, run.job_id, run.scheduled_ms, run.fence, recurring=bool(spec.cron))
-    return Work(
-        slot=-1,
+    work = told_work(
         job_id=run.job_id,
         scheduled_ms=run.scheduled_ms,
         fence=run.fence,
         attempt=run.attempt,
-        max_attempts=spec.retry.max_attempts,
         lane=int(run.lane),
-        tenant_id=run.tenant_id,
-        target=spec.target,
-        payload=b"",
-        idempotency_key=definition.idempotency_key,
-        job_name=definition.name,
-        trace=None if trace is None else _until_lost(trace, run, now_ms),
+        definition=definition,
+        spec=spec,
     )
-
-
-def _until_lost(trace: RunTrace, run: Run, now_ms: int) -> RunTrace:
-    """It ended with its lease, or now, if its worker is proved dead before."""
-    ended_ms = min(run.lease_ms or now_ms, now_ms)
-    trace.lost_ms = max(ended_ms, run.started_ms or run.claimed_ms or 0)
-    return trace
+    if work.trace is not None:  # it ended with its lease, or now, if its worker is proved dead before
+        ended_ms = min(run.lease_ms or now_ms, now_ms)
+        work.trace.lost_ms = max(ended_ms, run.started_ms or run.claimed_ms or 0)
+    return work

@@ -12,10 +12,11 @@ import msgspec
 
 from tickwheel.domain.columns import FLAG_LANE_MASK
 from tickwheel.domain.outcome import RetryPolicy
-from tickwheel.domain.run_trace import RunTrace, run_trace
+from tickwheel.domain.run_trace import RunTrace
 from tickwheel.ports.executor import Work
 from tickwheel.ports.store import Run
 from tickwheel.services.remote.taking import Begun
+from tickwheel.services.told_attempts import attempt_trace, told_work
 
 RunKey: TypeAlias = tuple[bytes, int]
 """(job_id, scheduled_ms)."""
@@ -49,29 +50,20 @@ class HeldRun(msgspec.Struct, gc=False):
 
 
 def _work(begun: Begun) -> Work:
-    return Work(
-        slot=-1,
+    return told_work(
         job_id=begun.job_id,
         scheduled_ms=begun.scheduled_ms,
         fence=begun.fence,
         attempt=begun.attempt,
-        max_attempts=begun.spec.retry.max_attempts,
         lane=begun.flags & FLAG_LANE_MASK,
-        tenant_id=begun.definition.tenant_id,
-        target=begun.spec.target,
-        payload=b"",
-        idempotency_key=begun.definition.idempotency_key,
-        job_name=begun.definition.name,
-        trace=trace_of(begun),
+        definition=begun.definition,
+        spec=begun.spec,
     )
 
 
 def trace_of(begun: Begun) -> RunTrace | None:
     """Of that attempt."""
-    spec = begun.spec
-    if not spec.trace:
-        return None
-    return run_trace(spec.trace, begun.job_id, begun.scheduled_ms, begun.fence, recurring=bool(spec.cron))
+    return attempt_trace(begun.spec, begun.job_id, begun.scheduled_ms, begun.fence)
 
 
 class HeldRuns:
