@@ -50,9 +50,6 @@ async def test_nothing_new_is_made_for_it(whole: WholeWorld, quoted: str) -> Non
 
 
 async def test_what_is_stored_under_such_a_name_can_be_read_changed_and_removed(whole: WholeWorld) -> None:
-    made = await whole.create()
-    made_job = await whole.client.get(f"/v1/jobs/{made['job_id']}")
-    assert made_job.status == 200
     await whole.store.put_record(Record(TENANT, "..", "..", "{}"), ACT, expected_version=0, shown="{}")
     await whole.tenants.refresh()
     assert "limits" in (await whole.client.get("/v1/tenants/%2E%2E")).json

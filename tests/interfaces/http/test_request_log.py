@@ -148,7 +148,7 @@ async def test_the_caller_decides_whatever_the_share_is(world: HttpWorld) -> Non
     assert kept.spans == []
 
 
-async def test_a_refused_token_leaves_its_source_and_the_id_of_its_key(world: HttpWorld) -> None:
+async def test_a_refused_token_leaves_its_source_and_the_id_of_its_key() -> None:
     locked = await HttpWorld().open("static-token-0123456789")
     key = await locked.keys.create(role=Role.READER, tenant_id="acme", act=Act("test", "token.create"))
     await locked.keys.revoke(None, key.view.key_id, Act("test", "token.revoke"))
