@@ -1,10 +1,13 @@
 """What a node knows of all nodes, and what it says about them."""
 
+import asyncio
+
 import pytest
 
 from tickwheel.adapters.memory.store import MemoryStore
 from tickwheel.domain.vitals import Standing, Vitals
-from tickwheel.services.live.overview import NOBODY_FIRES, Lookout
+from tickwheel.ports.store import Counts
+from tickwheel.services.live.overview import NOBODY_FIRES, PATIENCE_MS, Lookout
 from tickwheel.services.live.pulse import Pulse
 from tickwheel.services.live.recent import Recent
 from tickwheel.services.ownership.node_note import NodeNote
@@ -87,3 +90,44 @@ async def test_nothing_is_on_time_when_nobody_who_fires_is_left(cluster: Cluster
     a.clock.resume()
     await cluster.pass_ms(2_000)
     assert (await lookout.look()).standing is Standing.IDLE
+
+
+class Hanging(MemoryStore):
+    """Never has counted."""
+
+    asked = 0
+
+    async def counts(self) -> Counts:
+        self.asked += 1
+        await asyncio.Event().wait()
+        raise AssertionError
+
+
+@clustered
+async def test_a_store_that_hangs_is_asked_once_and_keeps_nobody_waiting(cluster: Cluster) -> None:
+    [a] = await cluster.settled("a")
+    lookout, store = lookout_of(cluster, a.ownership), Hanging(cluster.clock)
+    lookout._store = store
+    for _ in range(2):
+        looking = asyncio.ensure_future(lookout.look())
+        await cluster.pass_ms(PATIENCE_MS - 100)
+        assert not looking.done()
+        await cluster.pass_ms(200)
+        seen = await looking
+        assert (seen.standing, seen.counts) == (None, None)
+        assert seen.says == "The store does not answer: it has said nothing for 2.0 s."
+        await cluster.pass_ms(1_000)
+    assert store.asked == 1
+    lookout.close()
+
+
+@clustered
+async def test_whoever_looks_while_the_node_stops_is_answered(cluster: Cluster) -> None:
+    [a] = await cluster.settled("a")
+    lookout = lookout_of(cluster, a.ownership)
+    lookout._store = Hanging(cluster.clock)
+    looking = asyncio.ensure_future(lookout.look())
+    await cluster.pass_ms(100)
+    lookout.close()
+    await cluster.pass_ms(100)
+    assert looking.result().says == "The store does not answer: this node is stopping."

@@ -99,6 +99,8 @@ class Lookout:
         if not self._counting.done():
             return None, f"it has said nothing for {seconds_text(PATIENCE_MS)}"
         counted, self._counting = self._counting, None
+        if counted.cancelled():
+            return None, "this node is stopping"
         try:
             return counted.result(), ""
         except TickwheelError as error:
