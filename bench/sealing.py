@@ -1,4 +1,4 @@
-"""What sealed headers cost: `python bench/sealing.py [--jobs N] [--rounds N]`.
+"""What sealed headers cost: `python bench/sealing.py [--jobs N] [--rounds N]`, N jobs being whole thousands.
 
 One server on SQLite and one receiver. By turns webhooks are created, all due at one instant, and delivered: with
 two headers that are sealed, and with two of the same length that are stored as they are (Accept-Language, Pragma).
