@@ -120,22 +120,15 @@ class Forecasting:
             return DueJobs([], is_whole=True)
         from_ms = known.start_ms + minute * MINUTE_MS
         most = 2 * limit + _SPARE_COUNT  # some may be paused by now
-        found, is_whole = await asyncio.to_thread(_firing, known, from_ms, most)
-        rows = await self._store.load_timers(max(from_ms, known.now_ms), from_ms + MINUTE_MS, PAGE_TIMERS)
-        planned = {job_id for jobs in known.jobs_of.values() for job_id in jobs}
-        columns = (rows[name].tolist() for name in ("due_ms", "job_id", "flags", "gen"))
-        for due_ms, job_id, flags, gen in zip(*columns, strict=True):
-            recurs = bool(flags & FLAG_RECURRING) and gen > 0
-            if not (recurs and job_id in planned):
-                found.append((due_ms, 1, job_id, flags & FLAG_LANE_MASK, recurs))
-        found.sort()
+        timers = await self._store.load_timers(max(from_ms, known.now_ms), from_ms + MINUTE_MS, PAGE_TIMERS)
+        found, is_whole = await asyncio.to_thread(_due, known, from_ms, most, timers)
         works = await self._store.load_work([job_id for _, _, job_id, _, _ in found[:most]])
         jobs = [
             DueJob(*row, work)
             for row, work in zip(found, works, strict=False)
             if work is not None and work.state is JobState.ACTIVE
         ]
-        is_whole = is_whole and len(found) <= most and len(jobs) <= limit and len(rows) < PAGE_TIMERS
+        is_whole = is_whole and len(found) <= most and len(jobs) <= limit and len(timers) < PAGE_TIMERS
         return DueJobs(jobs[:limit], is_whole)
 
     async def _fresh(self) -> _Known:
@@ -192,6 +185,19 @@ class Forecasting:
         for (job_id, _), pattern in known.items():
             jobs_of.setdefault(pattern, []).append(job_id)
         return jobs_of
+
+
+def _due(known: _Known, from_ms: int, most: int, timers: Rows) -> tuple[list[_Row], bool]:
+    """What has something due in the minute, the first first; and whether recurring jobs are all in it."""
+    found, is_whole = _firing(known, from_ms, most)
+    planned = {job_id for jobs in known.jobs_of.values() for job_id in jobs}
+    columns = (timers[name].tolist() for name in ("due_ms", "job_id", "flags", "gen"))
+    for due_ms, job_id, flags, gen in zip(*columns, strict=True):
+        recurs = bool(flags & FLAG_RECURRING) and gen > 0
+        if not (recurs and job_id in planned):
+            found.append((due_ms, 1, job_id, flags & FLAG_LANE_MASK, recurs))
+    found.sort()
+    return found, is_whole
 
 
 def _firing(known: _Known, from_ms: int, most: int) -> tuple[list[_Row], bool]:
