@@ -220,3 +220,12 @@ def test_behind_a_prefix(server: ServerProcess, visit: Visiting) -> None:
         finally:
             tab.page.goto("about:blank")
             proxy.shutdown()
+
+
+def test_who_signs_in_again_sees_the_page_again(guarded: Guarded, visit: Visiting) -> None:
+    token = guarded.key("operator")
+    page = signed_in(visit, guarded, token, "/workers").page
+    guarded.ask("DELETE", f"/v1/tokens/{token.split('_')[1]}")
+    page.get_by_label("Token").fill(guarded.admin)
+    page.get_by_role("button", name="Sign in").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("Workers")

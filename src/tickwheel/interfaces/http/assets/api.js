@@ -108,7 +108,10 @@ export function textOf(body, name) {
 /** The JSON of an answer (null if it has none); `withHeaders` gives [body, headers]. */
 export async function call(method, path, options = {}) {
   const response = await sendKnown(method, path, options);
-  const text = await response.text();
+  const text = await response.text().catch((error) => {
+    if (options.signal?.aborted) throw error;
+    throw unreachable(); // it broke off
+  });
   const body = text ? JSON.parse(text) : null;
   if (body !== null && typeof body === "object") texts.set(body, text);
   return options.withHeaders ? [body, response.headers] : body;

@@ -54,6 +54,7 @@ route("/notifications", notificationsPage);
 route("/audit-log", auditLogPage);
 
 const main = document.getElementById("main");
+let reopen = () => {}; // shows the page of the address anew, as soon as there are pages
 
 async function show(page, context, current) {
   fill(document.getElementById("pages"), links(current));
@@ -123,7 +124,9 @@ function askForToken(problem) {
     const input = h("input", { type: "password", autocomplete: "current-password", spellcheck: "false" });
     const submit = (event) => {
       event.preventDefault();
-      if (input.value.trim()) resolve(input.value.trim());
+      if (!input.value.trim()) return;
+      resolve(input.value.trim());
+      setTimeout(reopen); // once the token is kept; the form stands where the page was
     };
     main.replaceChildren(
       h(
@@ -178,7 +181,7 @@ async function open() {
   if (hasToken()) document.querySelector('footer a[href="metrics"]').remove(); // a link can't carry the token
   setInterval(retell, 1000);
   if (!isForAll() && !may("jobs:read")) note("This token may not see jobs.", { bad: true });
-  start(show);
+  reopen = start(show);
 }
 
 addEventListener("unhandledrejection", (event) => {
