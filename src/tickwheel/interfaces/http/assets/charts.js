@@ -6,6 +6,9 @@ import { clock, count, length } from "./format.js";
 const HEAT_LEVELS = 5;
 const CROWDED = 6;
 
+/** Where a finger is wider than a sixtieth of the screen. */
+export const NARROW = matchMedia("(max-width: 45rem)");
+
 /** Bars of one minute, a second each; failures stand on top of starts. */
 export function seconds(starts, failures) {
   const height = 48;
@@ -41,11 +44,12 @@ export function mostUncrowded(due, crowded) {
 }
 
 /**
- * Rows of hours, columns of minutes; with ten columns (a finger is wider than a sixtieth of a phone) rows of ten
- * minutes. Red is what the server calls crowded. `onChosen` gets the number of a minute. It is a table: a reader
- * hears the hour, the minute and the count; arrow keys move between minutes.
+ * Rows of hours, columns of minutes; on a narrow screen rows of ten minutes. Red is what the server calls crowded.
+ * `onChosen` gets the number of a minute. It is a table: a reader hears the hour, the minute and the count; arrow keys
+ * move between minutes.
  */
-export function heatStrip({ start, due, crowded }, columns, onChosen) {
+export function heatStrip({ start, due, crowded }, onChosen) {
+  const columns = NARROW.matches ? 10 : 60;
   const first = new Date(start);
   const skipped = first.getMinutes() % columns;
   const lines = Math.ceil((skipped + due.length) / columns);

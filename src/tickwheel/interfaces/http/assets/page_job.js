@@ -5,9 +5,10 @@ import { historyStrip } from "./charts.js";
 import { attempt, confirmed, note } from "./dialogs.js";
 import { fill, h } from "./dom.js";
 import { CATCH_UPS, EXHAUSTED, OVERLAPS } from "./edit_fields.js";
+import { remarks } from "./edit_preview.js";
 import { clock, hereZone, knowsZone, length, offset, plural, relative, words } from "./format.js";
 import { laidOut } from "./json_text.js";
-import { button, chip, facts, heading, jobTitle, live, moment, runHref, shownAddress, stateKind, table } from "./parts.js";
+import { button, chip, facts, heading, jobTitle, live, moment, runHref, shownAddress, stateKind, table, whyItWaits } from "./parts.js";
 import { go, href } from "./router.js";
 import { may, tenantQuery } from "./session.js";
 
@@ -16,14 +17,6 @@ const SHOWN_TIMES = 10;
 const PREVIEW_EVERY_MS = 5000;
 const EVERY_MS = 3000;
 const NO_RIGHT = "Your token may not change jobs.";
-const WAITS = {
-  failing: "its host answers nothing, and is asked now and then only",
-  retry_after: "its host asked to be left alone for a while",
-  slowed: "its host pushes back and gets less",
-  full: "all places of its host, or all slots of its workers, are in use",
-  rate: "its rate is used up",
-  worker: "no worker that lives does it",
-};
 
 export async function jobPage({ params, signal }) {
   const path = `v1/jobs/${encodeURIComponent(params.id)}`;
@@ -66,7 +59,7 @@ export async function jobPage({ params, signal }) {
 function late(job) {
   if (!job.overdue_seconds && !job.waits_for) return null;
   const since = job.overdue_seconds ? `Its next run has been due for ${length(job.overdue_seconds * 1000)}` : "Its next run is due";
-  return h("div", { class: "banner", role: "status" }, job.waits_for ? `${since}: ${WAITS[job.waits_for] || words(job.waits_for)}.` : `${since}.`);
+  return h("div", { class: "banner", role: "status" }, job.waits_for ? `${since}: ${whyItWaits(job.waits_for)}.` : `${since}.`);
 }
 
 function definition(job) {
@@ -147,8 +140,7 @@ async function preview(job, signal) {
     ]);
   return [
     table("Next runs", ["In", zone, `here (${hereZone})`], rows, "None."),
-    seen.notes.length > 0 && h("ul", { class: "notes" }, seen.notes.map((one) => h("li", {}, one))),
-    seen.warnings.length > 0 && h("ul", { class: "notes" }, seen.warnings.map((one) => h("li", {}, one))),
+    remarks(seen),
   ];
 }
 

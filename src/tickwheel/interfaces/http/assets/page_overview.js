@@ -29,14 +29,9 @@ export function overviewPage({ signal }) {
     onContact(draw, signal);
     page.append(h("h2", {}, "The next hour, all tenants"), live(() => upcoming(signal), { everyMs: 30_000, signal }));
   }
-  if (!isForAll()) {
-    page.append(
-      live(() => tenantStanding(signal), { everyMs: EVERY_MS, signal }),
-      h("p", { class: "soft" }, "This is about the jobs of your tenant. How the whole installation does is for tokens of all tenants."),
-    );
-  } else {
-    page.append(h("h2", {}, `Tenant ${tenant()}`), live(() => tenantStanding(signal), { everyMs: EVERY_MS, signal }));
-  }
+  if (isForAll()) page.append(h("h2", {}, `Tenant ${tenant()}`));
+  page.append(live(() => tenantStanding(signal), { everyMs: EVERY_MS, signal }));
+  if (!isForAll()) page.append(h("p", { class: "soft" }, "This is about the jobs of your tenant. How the whole installation does is for tokens of all tenants."));
   page.append(
     h("h2", {}, "Last failures"),
     live(() => failures(signal), { everyMs: EVERY_MS, signal }),
@@ -76,10 +71,10 @@ function waits(seen) {
 }
 
 function verdict(seen) {
+  if (isSilent()) return was(seen);
   const fine = seen.dead || seen.silent_nodes.length ? "warn" : "good";
   const kind = { on_time: fine, idle: fine, late: "warn", store_unavailable: "bad" }[seen.standing];
   const more = [];
-  if (isSilent()) return was(seen);
   const [wait] = seen.standing === "late" ? seen.waits.filter((one) => seen.says.includes(one.says)) : [];
   if (wait) {
     const [text, place] = placeOf(wait);
@@ -162,7 +157,7 @@ async function upcoming(signal) {
       peak && h("b", {}, `At ${clock(peak.at, undefined, { seconds: false }).slice(11)} they crowd: ${count(peak.due)} in one minute. `),
       h("a", { href: href("/upcoming") }, "The next hours"),
     ),
-    heatStrip(forecast, matchMedia("(max-width: 45rem)").matches ? 10 : 60, () => (location.hash = href("/upcoming"))),
+    heatStrip(forecast, () => (location.hash = href("/upcoming"))),
   );
 }
 

@@ -1,7 +1,7 @@
 // The load that comes, where it crowds, and where there would be room.
 
 import { get } from "./api.js";
-import { heatStrip, mostUncrowded } from "./charts.js";
+import { heatStrip, mostUncrowded, NARROW } from "./charts.js";
 import { fill, h } from "./dom.js";
 import { clock, count, hereZone, plural, words } from "./format.js";
 import { banner, choice, field, heading, jobLink, loading, moment, table } from "./parts.js";
@@ -9,7 +9,6 @@ import { query, setQuery } from "./router.js";
 
 const HOURS = [3, 6, 12, 24];
 const MINUTE_MS = 60_000;
-const NARROW = matchMedia("(max-width: 45rem)");
 
 const time = (iso) => clock(iso, undefined, { seconds: false }).slice(11);
 
@@ -22,7 +21,7 @@ export async function upcomingPage({ signal }) {
     on: { change: (event) => setQuery({ hours: event.target.value }) },
   });
   const strip = h("div", {});
-  const draw = () => fill(strip, heatStrip(forecast, NARROW.matches ? 10 : 60, (place) => choose(place, forecast, chosen, signal)));
+  const draw = () => fill(strip, heatStrip(forecast, (place) => choose(place, forecast, chosen, signal)));
   NARROW.addEventListener("change", draw, { signal });
   draw();
   return h(

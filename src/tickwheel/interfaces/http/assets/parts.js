@@ -47,6 +47,21 @@ export function retell() {
   }
 }
 
+const WAITS = {
+  failing: "its host gives no answer, and is asked now and then only",
+  retry_after: "its host asked to be left alone for a while",
+  slowed: "its host pushes back and gets less",
+  full: "all places of its host, or all slots of its workers, are in use",
+  rate: "its rate, or its handler's, is used up",
+  worker: "no server or worker that lives does it",
+  due_per_second: "its tenant starts as many runs per second as it may",
+  concurrency: "as many runs of its tenant are under way as may be",
+  disabled: "its tenant is disabled",
+};
+
+/** Why a due run of a job is not started: what the API calls `waits_for`, in words. */
+export const whyItWaits = (word) => WAITS[word] || words(word);
+
 const SHOWS = /[^\p{Z}\p{C}\u115f\u1160\u2800\u3164\uffa0]/u;
 
 export const jobHref = (jobId) => href(`/jobs/${jobId}`);

@@ -4,23 +4,13 @@
 import { get } from "./api.js";
 import { h } from "./dom.js";
 import { length, plural } from "./format.js";
+import { whyItWaits } from "./parts.js";
 import { href } from "./router.js";
 import { may, tenant, tenantQuery } from "./session.js";
 
 const LATE_MS = 1000;
 const LATELY_MS = 3_600_000;
 const MOST = 100;
-const REASONS = {
-  failing: "its host gives no answer",
-  retry_after: "its host asked to be left alone",
-  slowed: "its host pushes back",
-  full: "all places of its target are taken",
-  rate: "the rate of its target is used up",
-  worker: "no server or worker does it",
-  due_per_second: "the tenant starts as many runs per second as it may",
-  concurrency: "as many runs of the tenant are under way as may be",
-  disabled: "the tenant is disabled",
-};
 
 export async function tenantStanding(signal) {
   const [due, letters, objectives] = await Promise.all([
@@ -59,7 +49,7 @@ async function findOverdue(jobs, signal) {
   const oldest = await get(`v1/jobs/${past[0].job_id}`, tenantQuery(), signal);
   if (!oldest.waits_for && !oldest.overdue_seconds) return { past: past.filter((job) => job.overdue_seconds) };
   const ms = oldest.overdue_seconds ? oldest.overdue_seconds * 1000 : now - Date.parse(past[0].next_run_time_iso);
-  return { past, ms, why: REASONS[oldest.waits_for] };
+  return { past, ms, why: whyItWaits(oldest.waits_for) };
 }
 
 function lateness({ past, ms, why }, known) {
