@@ -77,12 +77,14 @@ export function note(text, { undo, bad = false } = {}) {
 
 /** An act begins: what was said of earlier ones is no longer true, or can no longer be undone. */
 export function clearNotes() {
-  for (const item of document.querySelectorAll("#notes .note:not(.bad)")) item.remove();
+  for (const item of passing()) item.remove();
 }
 
 addEventListener("hashchange", () => {
-  for (const item of document.querySelectorAll("#notes .note:not(.bad)")) if (item.dataset.place !== location.hash) item.remove();
+  for (const item of passing()) if (item.dataset.place !== location.hash) item.remove();
 });
+
+const passing = () => document.querySelectorAll("#notes .note:not(.bad)");
 
 /** Do it, and say what went wrong if it does. Gives whether it worked. */
 export async function attempt(action) {

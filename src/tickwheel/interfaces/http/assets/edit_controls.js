@@ -100,7 +100,7 @@ export class TagsControl {
 
   /** With what is typed and not added yet. */
   read() {
-    const all = [...new Set([...(this.tags || []), this.input.value.trim()])].filter(Boolean);
+    const all = [...new Set([...this.tags, this.input.value.trim()])].filter(Boolean);
     return all.length ? all : null;
   }
 
@@ -245,10 +245,10 @@ export class HeadersControl {
 }
 
 /** Headers that are no secrets by what they mean: the server lets them move. */
-export const HARMLESS = ["accept", "accept-charset", "accept-encoding", "accept-language", "cache-control", "content-encoding", "content-language", "content-type", "pragma"];
+const HARMLESS = ["accept", "accept-charset", "accept-encoding", "accept-language", "cache-control", "content-encoding", "content-language", "content-type", "pragma"];
 
 /** Scheme, host and port as the server compares them: a host is what is written. Null for what is no address. */
-export function originOf(endpoint) {
+function originOf(endpoint) {
   const found = /^(https?):\/\/([^/?#]*?)(?::(\d+))?(?:[/?#].*)?$/is.exec(endpoint);
   if (!found) return null;
   const scheme = found[1].toLowerCase();

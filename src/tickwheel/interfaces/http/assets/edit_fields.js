@@ -54,8 +54,10 @@ export function fieldsOf(job, isNew) {
   return FIELDS.map((about) => {
     const field = { ...about, control: about.make(job) };
     if (about.path !== "target.headers") field.control.write(valueOf(job, about.path));
-    if (about.fixed && !isNew) Object.assign(field, { hint: about.fixed, isFixed: true });
-    if (field.isFixed) field.control.node.disabled = true;
+    if (about.fixed && !isNew) {
+      Object.assign(field, { hint: about.fixed, isFixed: true });
+      field.control.node.disabled = true;
+    }
     return field;
   });
 }

@@ -10,7 +10,7 @@ import { clock, offset } from "./format.js";
 import { withTexts } from "./json_text.js";
 import { button, field as labelled, heading, jobTitle } from "./parts.js";
 import { go } from "./router.js";
-import { may, tenant, tenantQuery } from "./session.js";
+import { isDefaultTenant, may, tenant, tenantQuery } from "./session.js";
 
 const PREVIEW_AFTER_MS = 300;
 const TIMING = ["cron_expression", "timezone", "start_at", "end_at"];
@@ -203,7 +203,7 @@ class Form {
   async make(differing) {
     const members = nested(differing);
     members.schedule_type = this.value("type");
-    if (tenant() !== "default") members.tenant_id = tenant();
+    if (!isDefaultTenant(tenant())) members.tenant_id = tenant();
     const made = await call("POST", "v1/jobs", { body: withTexts(members, texts(differing)) });
     go(`/jobs/${made.job_id}`);
     note("It is made.");
@@ -238,14 +238,10 @@ class Form {
     for (const [path, value] of mine) next.control(path).write(value);
     next.control("target.headers").move(next.value("target.endpoint") || "");
     next.arrange();
-    const plain = () => this.replace(next, new Form(theirs, etag, this.signal));
-    this.replace(this, next);
+    const plain = () => next.node.replaceWith(new Form(theirs, etag, this.signal).node);
+    this.node.replaceWith(next.node);
     next.problem.append(conflict({ base: this.job, theirs, fields: next.fields, mine }, { saveOnTop: () => next.save(), takeTheirs: plain }));
     next.problem.querySelector("button").focus();
-  }
-
-  replace(old, fresh) {
-    old.node.replaceWith(fresh.node);
   }
 
   tell(errors) {

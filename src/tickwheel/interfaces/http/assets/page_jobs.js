@@ -6,7 +6,7 @@ import { fill, h } from "./dom.js";
 import { count, length, words } from "./format.js";
 import { schedule } from "./page_overview.js";
 import { button, choice, chip, field, heading, jobLink, moment, runHref, table } from "./parts.js";
-import { go, query, setQuery } from "./router.js";
+import { go, href, query, setQuery } from "./router.js";
 import { isDefaultTenant, may, tenant, tenantQuery } from "./session.js";
 
 const STATES = ["SCHEDULED", "CLAIMED", "DISPATCHED", "RUNNING", "SUCCEEDED", "FAILED", "CANCELLED", "SKIPPED", "PAUSED", "COMPLETED"];
@@ -96,17 +96,15 @@ function newsText(now, before) {
 }
 
 function newJob() {
-  if (may("jobs:write")) return h("a", { class: "button primary", href: "#/new" + keptTenant() }, "New job");
+  if (may("jobs:write")) return h("a", { class: "button primary", href: href("/new") }, "New job");
   return button("New job", () => {}, { kind: "primary", enabled: false, why: "Your token may not change jobs." });
 }
-
-const keptTenant = () => (query().get("tenant") ? `?tenant=${encodeURIComponent(query().get("tenant"))}` : "");
 
 function empty(isFiltered) {
   if (isFiltered) return "No job is like that. Take a filter out to see more.";
   if (!may("jobs:write")) return `The tenant ${tenant()} has no jobs.`;
-  if (!isDefaultTenant(tenant())) return [`The tenant ${tenant()} has no jobs. Make one with `, h("a", { href: "#/new" + keptTenant() }, "New job"), ", or over the API."];
-  return ["There is no job yet. Make one with ", h("a", { href: "#/new" + keptTenant() }, "New job"), ", or over the API."];
+  const none = isDefaultTenant(tenant()) ? "There is no job yet." : `The tenant ${tenant()} has no jobs.`;
+  return [none, " Make one with ", h("a", { href: href("/new") }, "New job"), ", or over the API."];
 }
 
 function row(job) {
