@@ -2,13 +2,19 @@
 
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import cast
 
 import pytest
-from playwright.sync_api import Browser, ConsoleMessage, Page, Request, sync_playwright
+from playwright.sync_api import Browser, ConsoleMessage, Page, Request, expect, sync_playwright
+
+from tickwheel.interfaces.client.job_fields import JobFields
+
+from ..interfaces.cli.server_process import ServerProcess
 
 PATIENCE_MS = 15_000
+FAR = "0 4 1 1 *"
 CANDIDATES = ("chromium", "chromium-browser", "google-chrome", "chrome")
 # --no-sandbox: in containers and as root Chromium refuses to start with it.
 ARGUMENTS = (
@@ -83,3 +89,18 @@ class Visit:
         self.context.close()
         assert not self.faults
         assert not self.strangers
+
+
+Visiting = Callable[..., Visit]
+expect.set_options(timeout=PATIENCE_MS)
+
+
+def make(server: ServerProcess, name: str, endpoint: str = "", **members: object) -> str:
+    """A recurring job that is not due for a while; its id."""
+    target = {"endpoint": endpoint or f"{server.url}/echo"}
+    given = {"job_name": name, "target": target, "cron_expression": FAR, "schedule_type": "CRON", **members}
+    return server.client.schedule(cast(JobFields, given)).job_id
+
+
+def confirm(page: Page, action: str) -> None:
+    page.get_by_role("dialog").get_by_role("button", name=action, exact=True).click()

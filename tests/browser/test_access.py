@@ -3,7 +3,8 @@
 import json
 import threading
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from contextlib import contextmanager
 from http.client import HTTPConnection
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -13,11 +14,9 @@ import pytest
 from playwright.sync_api import expect
 
 from ..interfaces.cli.server_process import ServerProcess, json_of, run_cli
-from .browsing import PATIENCE_MS, Visit
+from .browsing import Visit, Visiting
 
 pytestmark = pytest.mark.slow
-Visiting = Callable[..., Visit]
-expect.set_options(timeout=PATIENCE_MS)
 
 
 class Guarded:
@@ -204,12 +203,22 @@ class Proxy(BaseHTTPRequestHandler):
         pass
 
 
-def test_behind_a_prefix(server: ServerProcess, visit: Visiting) -> None:
-    handler = type("Behind", (Proxy,), {"behind": server.url})
+@contextmanager
+def proxied(server: ServerProcess, kind: type[Proxy] = Proxy) -> Iterator[str]:
+    """The address of a proxy before the server."""
+    handler = type("Behind", (kind,), {"behind": server.url})
     with ThreadingHTTPServer(("127.0.0.1", 0), handler) as proxy:
         proxy.daemon_threads = True
         threading.Thread(target=proxy.serve_forever, daemon=True).start()
-        tab = visit(f"http://127.0.0.1:{proxy.server_port}{Proxy.PREFIX}")
+        try:
+            yield f"http://127.0.0.1:{proxy.server_port}{Proxy.PREFIX}"
+        finally:
+            proxy.shutdown()
+
+
+def test_behind_a_prefix(server: ServerProcess, visit: Visiting) -> None:
+    with proxied(server) as url:
+        tab = visit(url)
         try:
             page = tab.open("/")
             expect(page.locator('[aria-label="Standing"]')).to_be_visible()
@@ -219,7 +228,6 @@ def test_behind_a_prefix(server: ServerProcess, visit: Visiting) -> None:
             expect(page.get_by_role("heading", level=1)).to_be_visible()
         finally:
             tab.page.goto("about:blank")
-            proxy.shutdown()
 
 
 def test_who_signs_in_again_sees_the_page_again(guarded: Guarded, visit: Visiting) -> None:

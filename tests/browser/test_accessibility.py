@@ -1,7 +1,5 @@
 """Every page, checked by axe-core in both colours, and on a phone's width."""
 
-from collections.abc import Callable
-
 import pytest
 
 pytest.importorskip("axe_playwright_python", reason="axe is not installed (it comes with `make test`)")
@@ -11,10 +9,9 @@ from axe_playwright_python.sync_playwright import Axe  # type: ignore[import-unt
 from tickwheel import Client
 
 from ..interfaces.cli.server_process import ServerProcess, wait_until
-from .browsing import Visit
+from .browsing import Visiting
 
 pytestmark = pytest.mark.slow
-Visiting = Callable[..., Visit]
 PLACES = (
     "/",
     "/upcoming",

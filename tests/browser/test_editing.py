@@ -11,7 +11,7 @@ from playwright.sync_api import Page, expect
 from tickwheel.domain.sealed import HARMLESS_HEADERS
 
 from ..interfaces.cli.server_process import ServerProcess, wait_until
-from .test_tours import Visiting, make
+from .browsing import Visiting, make
 
 pytestmark = pytest.mark.slow
 EXACT = '{"secret":"pay","n":12345678901234567890,"f":1.0,"e":1E400,"t":"\\u00e9, {","l":[],"o":{}}'
@@ -302,6 +302,7 @@ def contested(server: ServerProcess, visit: Visiting) -> tuple[str, Page]:
     page.get_by_label("Name").fill("mine")
     page.get_by_label("Payload").fill('{"a": 2.0}')
     page.get_by_role("button", name="Save", exact=True).click()
+    expect(page.locator(".edit [role=alert]")).to_contain_text("Somebody else has changed it")
     table = page.get_by_role("region", name="Differences")
     expect(table.locator("tbody tr")).to_have_count(2)
     expect(table).to_contain_text("theirs")

@@ -1,10 +1,10 @@
-"""Where the keyboard is after a question, which notes stay, and addresses that are none."""
+"""Where the keyboard is after a question, and which notes stay."""
 
 import pytest
 from playwright.sync_api import expect
 
 from ..interfaces.cli.server_process import ServerProcess
-from .test_tours import Visiting, confirm, make
+from .browsing import Visiting, confirm, make
 
 pytestmark = pytest.mark.slow
 
@@ -83,18 +83,3 @@ def test_an_error_stays_until_it_is_closed(server: ServerProcess, visit: Visitin
     expect(page.locator(".note.bad")).to_have_count(1)
     page.locator(".note.bad").get_by_role("button", name="Close").click()
     expect(page.locator(".note")).to_have_count(0)
-
-
-@pytest.mark.parametrize(
-    ("place", "title"),
-    [
-        ("/jobs/%E0", "There is no such page"),
-        ("/runs/%", "There is no such page"),
-        ("/jobs/a%2Fb", "There is no such thing"),
-        ("/jobs/..%2F..%2Fhealthz", "There is no such thing"),
-        ("/jobs/%3Fx", "There is no such thing"),
-    ],
-)
-def test_an_odd_address_is_none_of_ours(visit: Visiting, place: str, title: str) -> None:
-    page = visit().open(place)
-    expect(page.get_by_role("heading", level=1)).to_have_text(title)

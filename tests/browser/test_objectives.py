@@ -1,16 +1,13 @@
 """The objectives in words: what is spent is no negative share, and an alert has the name that it has elsewhere."""
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 from playwright.sync_api import Route, expect
 
-from .browsing import PATIENCE_MS, Visit
+from .browsing import Visiting
 
 pytestmark = pytest.mark.slow
-Visiting = Callable[..., Visit]
-expect.set_options(timeout=PATIENCE_MS)
 
 
 @pytest.mark.parametrize(

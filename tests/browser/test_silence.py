@@ -1,7 +1,6 @@
 """A server that dies, hangs or comes back while somebody looks on."""
 
 import signal
-from collections.abc import Callable
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -9,11 +8,10 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from ..interfaces.cli.server_process import ServerProcess
-from .browsing import PATIENCE_MS, Visit
+from .browsing import Visiting
+from .test_access import Proxy, proxied
 
 pytestmark = pytest.mark.slow
-Visiting = Callable[..., Visit]
-expect.set_options(timeout=PATIENCE_MS)
 LINE = "Nothing has been heard from the server since"
 
 
@@ -82,3 +80,30 @@ def test_a_page_that_is_opened_meanwhile_opens_by_itself_later(tmp_path: Path, v
     with ServerProcess(*data, "--port", str(urlsplit(server.url).port), folder=tmp_path):
         expect(page.get_by_role("heading", level=1)).to_have_text("Jobs")
         expect(page.locator(".contact .banner")).to_have_count(0)
+
+
+class BreaksOff(Proxy):
+    """Ends its first answer about jobs in the middle."""
+
+    broken = 0
+
+    def do_GET(self) -> None:
+        if BreaksOff.broken or "/v1/jobs" not in self.path:
+            super().do_GET()
+            return
+        BreaksOff.broken += 1
+        self.send_response(200)
+        self.send_header("content-length", "1000")
+        self.end_headers()
+        self.wfile.write(b"{")
+
+
+def test_an_answer_that_breaks_off_is_asked_for_again(server: ServerProcess, visit: Visiting) -> None:
+    BreaksOff.broken = 0
+    with proxied(server, BreaksOff) as url:
+        page = visit(url).open("/jobs")
+        try:
+            expect(page.get_by_role("heading", level=1)).to_have_text("Jobs")
+            assert BreaksOff.broken == 1
+        finally:
+            page.goto("about:blank")

@@ -3,32 +3,14 @@
 import json
 import re
 import urllib.request
-from collections.abc import Callable
-from typing import cast
 
 import pytest
-from playwright.sync_api import Page, expect
-
-from tickwheel.interfaces.client.job_fields import JobFields
+from playwright.sync_api import expect
 
 from ..interfaces.cli.server_process import ServerProcess, wait_until
-from .browsing import PATIENCE_MS, Visit
+from .browsing import Visiting, confirm, make
 
 pytestmark = pytest.mark.slow
-Visiting = Callable[..., Visit]
-expect.set_options(timeout=PATIENCE_MS)
-FAR = "0 4 1 1 *"
-
-
-def make(server: ServerProcess, name: str, endpoint: str = "", **members: object) -> str:
-    """A recurring job that is not due for a while; its id."""
-    target = {"endpoint": endpoint or f"{server.url}/echo"}
-    given = {"job_name": name, "target": target, "cron_expression": FAR, "schedule_type": "CRON", **members}
-    return server.client.schedule(cast(JobFields, given)).job_id
-
-
-def confirm(page: Page, action: str) -> None:
-    page.get_by_role("dialog").get_by_role("button", name=action, exact=True).click()
 
 
 def test_a_failing_job_is_found_understood_mended_and_redriven(server: ServerProcess, visit: Visiting) -> None:
@@ -149,16 +131,6 @@ def test_an_edit_shows_what_appears_moves_and_vanishes_and_can_be_put_back(
     wait_until(lambda: server.client.get(job_id).cron_expression == "30 2 * * *", why="put back")
 
 
-def test_somebody_elses_change_is_not_overwritten(server: ServerProcess, visit: Visiting) -> None:
-    job_id = make(server, "contested")
-    page = visit().open(f"/jobs/{job_id}/edit")
-    server.client.edit(job_id, job_name="contested-too")
-    page.get_by_label("Name").fill("mine")
-    page.get_by_role("button", name="Save").click()
-    expect(page.locator(".edit [role=alert]")).to_contain_text("Somebody else has changed it")
-    assert server.client.get(job_id).job_name == "contested-too"
-
-
 def test_clock_changes_are_told(server: ServerProcess, visit: Visiting) -> None:
     job_id = make(server, "in-the-gap", cron_expression="30 2 * 3 0", timezone="Europe/Berlin")
     page = visit().open(f"/jobs/{job_id}")
@@ -269,9 +241,14 @@ def test_dead_letters_are_grouped_and_redriven_by_cause(server: ServerProcess, v
         ("/new", "New job"),
         ("/nowhere", "There is no such page"),
         ("/jobs/job_x", "There is no such thing"),
+        ("/jobs/%E0", "There is no such page"),
+        ("/runs/%", "There is no such page"),
+        ("/jobs/a%2Fb", "There is no such thing"),
+        ("/jobs/..%2F..%2Fhealthz", "There is no such thing"),
+        ("/jobs/%3Fx", "There is no such thing"),
     ],
 )
-def test_every_page_opens(visit: Visiting, place: str, title: str) -> None:
+def test_every_address_opens_a_page(visit: Visiting, place: str, title: str) -> None:
     page = visit().open(place)
     expect(page.get_by_role("heading", level=1)).to_have_text(title)
     expect(page).to_have_title(f"{title} · Tickwheel")

@@ -1,24 +1,22 @@
 """What the overview, the workers and the jobs say when something waits, and of whom."""
 
 import re
-from collections.abc import Callable
-from typing import cast
+from importlib.resources import files
+from typing import cast, get_type_hints
 
 import pytest
 from playwright.sync_api import expect
 
 from tickwheel.interfaces.client.job_fields import JobFields
+from tickwheel.interfaces.http.job_views import JobBody
 
 from ..interfaces.cli.server_process import ServerProcess
-from .browsing import PATIENCE_MS, Visit
+from .browsing import Visiting, make
 from .test_access import Guarded, guarded, signed_in
-from .test_tours import FAR, make
 
 __all__ = ["guarded"]
 
 pytestmark = pytest.mark.slow
-Visiting = Callable[..., Visit]
-expect.set_options(timeout=PATIENCE_MS)
 NOBODY = "http://127.0.0.1:1/"  # nothing listens there
 
 
@@ -95,7 +93,7 @@ def test_the_list_of_jobs_is_fresh_and_stays_where_it_is(server: ServerProcess, 
     server.client.pause(job_id)
     expect(row.locator("td").nth(1)).to_contain_text("paused")
     page.get_by_label("Search").fill("half typ")
-    make(server, "fresh-two", cron_expression=FAR)
+    make(server, "fresh-two")
     news = page.get_by_role("button", name="1 new: show")
     expect(news).to_be_visible()
     expect(row).to_have_count(1)
@@ -103,3 +101,11 @@ def test_the_list_of_jobs_is_fresh_and_stays_where_it_is(server: ServerProcess, 
     news.click()
     expect(row).to_have_count(2)
     expect(news).to_have_count(0)
+
+
+def test_there_are_words_for_every_reason_to_wait() -> None:
+    script = files("tickwheel.interfaces.http").joinpath("assets/parts.js").read_text()
+    found = re.search(r"const WAITS = \{(.*?)\};", script, re.DOTALL)
+    assert found is not None
+    (described,) = get_type_hints(JobBody, include_extras=True)["waits_for"].__metadata__
+    assert set(re.findall(r"^  (\w+):", found[1], re.M)) == set(re.findall(r"`(\w+)`", described.description))

@@ -2,18 +2,15 @@
 
 import json
 import urllib.request
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 from playwright.sync_api import Route, expect
 
 from ..interfaces.cli.server_process import ServerProcess, wait_until
-from .browsing import PATIENCE_MS, Visit
+from .browsing import Visiting
 
 pytestmark = pytest.mark.slow
-Visiting = Callable[..., Visit]
-expect.set_options(timeout=PATIENCE_MS)
 FINGER_PX = 24
 
 
